@@ -1,15 +1,16 @@
 //! Selection of the server's environment variables that a job inherits. Pure.
 //!
-//! A job gets what programs need to work, not everything that the server happens to have. The rules,
-//! from the strongest to the weakest:
+//! A job gets the environment that its user has, without secrets and without variables that would
+//! change every program. The rules, from the strongest to the weakest:
 //!
 //! 1. Variables of `set` always reach the job: the administrator wrote them for it.
 //! 2. Some names never pass: [`DropCause::Dangerous`] and [`DropCause::Servers`].
 //! 3. `drop` wins over `pass`.
 //! 4. A name that `pass` lists without a wildcard passes, whatever its value is.
 //! 5. Secrets do not pass, whether the name or the value gives them away.
-//! 6. `inherit` and the wildcards of `pass` decide about the rest. With `auto`, the tool that runs the
-//!    job decides: a tool of a dialect passes on what its document says.
+//! 6. `inherit` and the wildcards of `pass` decide about the rest.
+//!
+//! Jobs in a sandbox that hides the user's files do not get [`is_for_unconfined_jobs`] either.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -18,7 +19,6 @@ use thiserror::Error;
 
 use crate::output::secret_detection::{is_secret_name, secret_in_value};
 use crate::policy::rules::matches_wildcard;
-use crate::spec::Inherit;
 
 /// The variables that every program may expect.
 const CORE: &[&str] = &[
@@ -124,37 +124,35 @@ const DANGEROUS: [&str; 16] = [
     "PROMPT_COMMAND",
 ];
 
+/// The one variable of the loader that passes: programs outside the system's directories need it, and
+/// it can do no more than PATH.
+const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
+
 /// The server's own settings and its working directory.
 const SERVERS: [&str; 6] = ["SHELLYARD_*", "MCP_*", "PWD", "OLDPWD", "SHLVL", "_"];
 
-/// The setting `environment.inherit`.
+/// The setting `environment.inherit`: the server's variables that a job inherits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum InheritSetting {
-    /// The tool that runs the job decides.
+pub enum Inherit {
+    /// All variables that are neither secrets nor dangerous.
     #[default]
-    Auto,
-    /// The names of [`CORE_GROUPS`], whatever the tool is.
-    Core,
-    /// All variables that are neither secrets nor dangerous, whatever the tool is.
     All,
+    /// The names of [`CORE_GROUPS`].
+    Core,
 }
 
-impl InheritSetting {
-    /// Returns the set for a job whose tool would choose `by_tool`.
-    const fn resolve(self, by_tool: Inherit) -> Inherit {
-        match self {
-            Self::Auto => by_tool,
-            Self::Core => Inherit::Core,
-            Self::All => Inherit::All,
-        }
-    }
+/// `true` if only jobs that can use all files of their user get this variable: whoever reaches the
+/// socket of an agent can log in elsewhere.
+#[must_use]
+pub fn is_for_unconfined_jobs(name: &OsStr) -> bool {
+    name == "SSH_AUTH_SOCK"
 }
 
 /// The administrator's rules for the environment of jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EnvironmentRules {
-    pub inherit: InheritSetting,
+    pub inherit: Inherit,
     /// Names that pass as well. A name without a wildcard passes even if it looks like a secret.
     pub pass: Vec<NamePattern>,
     /// Variables that every job gets; they replace the server's variables of the same name.
@@ -239,6 +237,15 @@ pub enum DropCause {
 }
 
 impl DropCause {
+    /// `true` if `environment.pass` can let the variable pass.
+    #[must_use]
+    pub const fn can_be_passed(self) -> bool {
+        match self {
+            Self::Dangerous | Self::Servers => false,
+            Self::ByRule | Self::SecretName | Self::SecretValue(_) | Self::Unlisted => true,
+        }
+    }
+
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -252,17 +259,16 @@ impl DropCause {
     }
 }
 
-/// Selects the variables of the server that a job gets whose tool chooses `by_tool`.
+/// Selects the variables of the server that jobs get.
 #[must_use]
 pub fn select_variables(
     server: &[(OsString, OsString)],
     rules: &EnvironmentRules,
-    by_tool: Inherit,
 ) -> JobEnvironment {
     let mut selected = JobEnvironment::default();
     let is_set = |name: &OsStr| rules.set.iter().any(|(set, _)| name == set.as_str());
     for (name, value) in server.iter().filter(|(name, _)| !is_set(name)) {
-        match check_variable(name, value, rules, by_tool) {
+        match check_variable(name, value, rules) {
             Ok(()) => selected.kept.push((name.clone(), value.clone())),
             Err(why) => {
                 let name = name.to_string_lossy().into_owned();
@@ -274,17 +280,12 @@ pub fn select_variables(
     selected
 }
 
-fn check_variable(
-    name: &OsStr,
-    value: &OsStr,
-    rules: &EnvironmentRules,
-    by_tool: Inherit,
-) -> Result<(), DropCause> {
+fn check_variable(name: &OsStr, value: &OsStr, rules: &EnvironmentRules) -> Result<(), DropCause> {
     // No rule can match a name that is not UTF-8.
     let name = name.to_str().ok_or(DropCause::Unlisted)?;
     let any_matches =
         |patterns: &[NamePattern]| patterns.iter().any(|pattern| pattern.matches(name));
-    if matches_any(&DANGEROUS, name) {
+    if matches_any(&DANGEROUS, name) && name != LIBRARY_PATH {
         return Err(DropCause::Dangerous);
     }
     if matches_any(&SERVERS, name) {
@@ -298,7 +299,7 @@ fn check_variable(
     }
     // Before the lists: that a variable is a secret tells the operator more than that it is unlisted.
     check_secret(name, value)?;
-    if is_inherited(name, rules.inherit.resolve(by_tool)) || any_matches(&rules.pass) {
+    if is_inherited(name, rules.inherit) || any_matches(&rules.pass) {
         Ok(())
     } else {
         Err(DropCause::Unlisted)
@@ -333,14 +334,14 @@ mod tests {
         list.iter().map(|text| NamePattern::parse(text).unwrap()).collect()
     }
 
-    fn rules(inherit: InheritSetting, pass: &[&str], drop: &[&str]) -> EnvironmentRules {
+    fn rules(inherit: Inherit, pass: &[&str], drop: &[&str]) -> EnvironmentRules {
         EnvironmentRules { inherit, pass: patterns(pass), set: Vec::new(), drop: patterns(drop) }
     }
 
     #[track_caller]
     fn check(variable: (&str, &str), rules: &EnvironmentRules, expected: Result<(), DropCause>) {
         let (name, value) = variable;
-        let selected = select_variables(&[(name.into(), value.into())], rules, Inherit::Core);
+        let selected = select_variables(&[(name.into(), value.into())], rules);
         let (kept, dropped) = match expected {
             Ok(()) => (vec![(name.into(), value.into())], Vec::new()),
             Err(why) => (Vec::new(), vec![DroppedVariable { name: name.into(), why }]),
@@ -349,33 +350,65 @@ mod tests {
     }
 
     #[test]
-    fn by_default_a_job_gets_what_builds_need_and_no_more() {
+    fn by_default_a_job_gets_everything_that_is_plainly_no_secret() {
         let rules = EnvironmentRules::default();
+        for name in [
+            "PATH",
+            "LC_ALL",
+            "CC",
+            "CFLAGS",
+            "RUSTFLAGS",
+            "GOFLAGS",
+            "NODE_ENV",
+            "PYTHONPATH",
+            "LD_LIBRARY_PATH",
+            "AWS_PROFILE",
+            "AWS_REGION",
+            "KUBECONFIG",
+            "DOCKER_HOST",
+            "DJANGO_SETTINGS_MODULE",
+            "RAILS_ENV",
+            "CUDA_VISIBLE_DEVICES",
+            "npm_config_registry",
+            "SSH_AUTH_SOCK",
+            "path",
+        ] {
+            check((name, "x"), &rules, Ok(()));
+        }
+        for (name, value, why) in NEVER_BY_DEFAULT {
+            check((name, value), &rules, Err(why));
+        }
+    }
+
+    const NEVER_BY_DEFAULT: [(&str, &str, DropCause); 9] = [
+        ("API_KEY", "x", DropCause::SecretName),
+        ("XDG_TOKEN", "x", DropCause::SecretName),
+        ("https_proxy", "http://me:pw@p", DropCause::SecretValue("password in a URL")),
+        ("FOO", "AKIAABCDEFGHIJKLMNOP", DropCause::SecretValue("AWS key id")),
+        ("LD_PRELOAD", "x", DropCause::Dangerous),
+        ("BASH_FUNC_ls%%", "() { :; }", DropCause::Dangerous),
+        ("SHELLYARD_HTTP_BIND", "x", DropCause::Servers),
+        ("MCP_HTTP_BIND", "x", DropCause::Servers),
+        ("PWD", "/", DropCause::Servers),
+    ];
+
+    #[test]
+    fn the_core_is_what_builds_need_and_no_more() {
+        let rules = rules(Inherit::Core, &[], &[]);
         for name in ["PATH", "HOME", "LC_ALL", "CARGO_HOME", "XDG_CACHE_HOME", "no_proxy", "CI"] {
             check((name, "x"), &rules, Ok(()));
         }
-        for (name, value, why) in [
-            ("FOO", "x", DropCause::Unlisted),
-            ("NODE_OPTIONS", "x", DropCause::Unlisted),
-            ("path", "x", DropCause::Unlisted),
-            ("API_KEY", "x", DropCause::SecretName),
-            ("XDG_TOKEN", "x", DropCause::SecretName),
-            ("https_proxy", "http://me:pw@p", DropCause::SecretValue("password in a URL")),
-            ("FOO", "AKIAABCDEFGHIJKLMNOP", DropCause::SecretValue("AWS key id")),
-            ("LD_PRELOAD", "x", DropCause::Dangerous),
-            ("BASH_FUNC_ls%%", "() { :; }", DropCause::Dangerous),
-            ("SHELLYARD_HTTP_BIND", "x", DropCause::Servers),
-            ("MCP_HTTP_BIND", "x", DropCause::Servers),
-            ("PWD", "/", DropCause::Servers),
-        ] {
+        for name in ["FOO", "NODE_OPTIONS", "path"] {
+            check((name, "x"), &rules, Err(DropCause::Unlisted));
+        }
+        for (name, value, why) in NEVER_BY_DEFAULT {
             check((name, value), &rules, Err(why));
         }
     }
 
     #[test]
     fn an_exact_name_passes_a_secret_and_a_wildcard_does_not() {
-        let exact =
-            rules(InheritSetting::Core, &["MY_TOKEN", "https_proxy", "LD_PRELOAD", "MY_*"], &[]);
+        let exact = rules(Inherit::Core, &["MY_TOKEN", "https_proxy", "LD_PRELOAD", "MY_*"], &[]);
         check(("MY_TOKEN", "x"), &exact, Ok(()));
         check(("https_proxy", "http://me:pw@p"), &exact, Ok(()));
         check(("MY_FLAG", "x"), &exact, Ok(()));
@@ -387,32 +420,12 @@ mod tests {
 
     #[test]
     fn inherit_all_passes_everything_but_secrets_and_dangerous_variables() {
-        let all = rules(InheritSetting::All, &["KEPT_TOKEN"], &["INTERNAL_*", "KEPT_TOKEN"]);
+        let all = rules(Inherit::All, &["KEPT_TOKEN"], &["INTERNAL_*", "KEPT_TOKEN"]);
         check(("FOO", "x"), &all, Ok(()));
         check(("FOO_TOKEN", "x"), &all, Err(DropCause::SecretName));
         check(("ENV", "x"), &all, Err(DropCause::Dangerous));
         check(("INTERNAL_HOST", "x"), &all, Err(DropCause::ByRule));
         check(("KEPT_TOKEN", "x"), &all, Err(DropCause::ByRule));
-    }
-
-    #[test]
-    fn the_tool_decides_unless_the_setting_does() {
-        let server = [
-            ("FOO".into(), "x".into()),
-            ("MY_KEY".into(), "x".into()),
-            ("HOME".into(), "/".into()),
-        ];
-        for (setting, by_tool, expected) in [
-            (InheritSetting::Auto, Inherit::Core, &["HOME"][..]),
-            (InheritSetting::Auto, Inherit::All, &["FOO", "HOME"]),
-            (InheritSetting::Core, Inherit::All, &["HOME"]),
-            (InheritSetting::All, Inherit::Core, &["FOO", "HOME"]),
-        ] {
-            let selected = select_variables(&server, &rules(setting, &[], &[]), by_tool);
-            let names: Vec<_> =
-                selected.kept.iter().filter_map(|(name, _)| name.to_str()).collect();
-            assert_eq!(names, expected, "{setting:?} {by_tool:?}");
-        }
     }
 
     #[test]
@@ -422,18 +435,15 @@ mod tests {
         let server = [("PATH".into(), "/bin".into()), ("HOME".into(), "/h".into())];
         let expected = [("HOME", "/h"), ("PATH", "/opt/bin"), ("LD_LIBRARY_PATH", "/l")];
         let expected = expected.map(|(name, value)| (name.into(), value.into()));
-        let selected = select_variables(&server, &rules, Inherit::Core);
+        let selected = select_variables(&server, &rules);
         assert_eq!(selected, JobEnvironment { kept: expected.to_vec(), dropped: Vec::new() });
     }
 
     #[test]
     fn a_name_that_is_not_utf8_does_not_pass() {
         let name = OsStr::from_bytes(b"A\xff").to_owned();
-        let selected = select_variables(
-            &[(name, "x".into())],
-            &rules(InheritSetting::All, &["*"], &[]),
-            Inherit::All,
-        );
+        let rules = rules(Inherit::All, &["*"], &[]);
+        let selected = select_variables(&[(name, "x".into())], &rules);
         let dropped = vec![DroppedVariable { name: "A\u{fffd}".into(), why: DropCause::Unlisted }];
         assert_eq!(selected, JobEnvironment { kept: Vec::new(), dropped });
     }
@@ -480,13 +490,10 @@ mod tests {
         #[test]
         fn each_variable_is_kept_or_reported_and_no_dangerous_one_is_kept(
             server in variables(),
-            inherit in prop::sample::select(
-                vec![InheritSetting::Auto, InheritSetting::Core, InheritSetting::All]
-            ),
-            by_tool in prop::sample::select(vec![Inherit::Core, Inherit::All]),
+            inherit in prop::sample::select(vec![Inherit::Core, Inherit::All]),
             pass in prop::sample::subsequence(vec!["*", "LD_X", "ENV", "A_TOKEN"], 0..4),
         ) {
-            let selected = select_variables(&server, &rules(inherit, &pass, &[]), by_tool);
+            let selected = select_variables(&server, &rules(inherit, &pass, &[]));
             prop_assert_eq!(selected.kept.len() + selected.dropped.len(), server.len());
             for (name, _) in &selected.kept {
                 let name = name.to_str().unwrap();

@@ -19,8 +19,6 @@ pub const DEFAULT_LANE: &str = "default";
 pub struct JobSpec {
     pub program: JobProgram,
     pub cwd: PathBuf,
-    /// The server's variables that the job inherits, where the settings leave that to its tool.
-    pub inherit: Inherit,
     /// Variables added to the job's environment.
     pub env: Vec<(String, String)>,
     pub stdin: Stdin,
@@ -52,15 +50,6 @@ pub struct JobSpec {
     pub drain_max: Option<Duration>,
     /// The trace of the call that submitted the job.
     pub trace: CallTrace,
-}
-
-/// The set of the server's variables that a job inherits. Secrets are in neither.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Inherit {
-    /// The variables that most programs need: a list of names.
-    Core,
-    /// All variables that are neither secrets nor dangerous.
-    All,
 }
 
 /// The kind of a job: how long it is expected to run.

@@ -18,7 +18,6 @@ use crate::policy::rules::{self, CoreTools, PolicyRule, RuleError};
 use crate::policy::{OnUncertain, Policy};
 use crate::process::shell::{ShellChoice, ShellDialect, judged_dialect};
 use crate::service::{AdmissionRules, AuditTrail, DEFAULT_LANE, JobVariables, OnAuditFailure};
-use crate::spec::Inherit;
 use crate::telemetry::audit::{AuditLog, AuditLogSettings};
 use crate::telemetry::events;
 
@@ -179,12 +178,12 @@ pub(super) fn write_redactor(loaded: &Loaded) -> Result<Option<Arc<Redactor>>, A
     is_enabled.then(|| build_redactor(loaded).map(Arc::new)).transpose()
 }
 
-/// Returns the environment of jobs of the native tools, and the variables that were left out.
+/// Returns the environment of jobs, and the variables that were left out.
 pub(super) fn job_environment(
     loaded: &Loaded,
     environment: &Environment,
 ) -> Result<JobEnvironment, AppError> {
-    Ok(select_variables(&environment.pairs(), &parse_environment_rules(loaded)?, Inherit::Core))
+    Ok(select_variables(&environment.pairs(), &parse_environment_rules(loaded)?))
 }
 
 /// Returns the environment of jobs. The rules are checked now, and applied when the first job starts.
@@ -194,7 +193,7 @@ pub(super) fn job_variables(
 ) -> Result<JobVariables, AppError> {
     let rules = parse_environment_rules(loaded)?;
     let pairs = environment.pairs();
-    Ok(JobVariables::new_lazy(move |by_tool| select_variables(&pairs, &rules, by_tool).kept))
+    Ok(JobVariables::new_lazy(move || select_variables(&pairs, &rules)))
 }
 
 fn parse_environment_rules(loaded: &Loaded) -> Result<EnvironmentRules, AppError> {

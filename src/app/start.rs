@@ -238,7 +238,6 @@ impl Startup {
         let host = new_host()?;
         let input = cli::doctor::DoctorInput {
             environment: &rules::job_environment(&loaded, &self.sources.environment)?,
-            inherit: loaded.settings.environment.inherit,
             levels: loaded.settings.pressure.levels,
             spill_dir: &module_settings::spill_dir(&loaded.settings),
             collector: loaded.settings.trace.otlp_endpoint.as_deref(),

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::DoctorFlags;
 use super::doctor_checks::{self as checks, DoctorFinding, FindingLevel};
-use crate::environment::{DroppedVariable, InheritSetting, JobEnvironment};
+use crate::environment::{DroppedVariable, JobEnvironment};
 use crate::process::Host;
 use crate::process::shell::ShellChoice;
 use crate::service::{ConfinementRules, PressureLevels};
@@ -20,7 +20,6 @@ pub struct DoctorInput<'a> {
     /// The environment of the jobs of native tools.
     pub environment: &'a JobEnvironment,
     /// The setting that decides about variables without a rule of their own.
-    pub inherit: InheritSetting,
     /// The pressure limits that hold starts back.
     pub levels: PressureLevels,
     /// The directory for output that does not fit into memory.
@@ -60,7 +59,7 @@ fn run_checks(input: &DoctorInput<'_>) -> Vec<DoctorFinding> {
     let DoctorInput { environment, levels, spill_dir, collector, confinement_rules, .. } = input;
     let login_path = checks::read_login_tools(input.login_shell.as_deref(), environment);
     let mut findings = vec![
-        checks::check_environment(environment, input.inherit),
+        checks::check_environment(environment),
         checks::check_shell(&input.shell),
         checks::check_path(&login_path),
         checks::check_store(spill_dir, checks::check_spill_dir(spill_dir)),

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::bounded_read::{SPILL_CHECK_TIMEOUT, run_with_timeout};
 use crate::confinement::{GrantedConfinement, ResourceLimits};
-use crate::environment::{DropCause, DroppedVariable, InheritSetting, JobEnvironment};
+use crate::environment::{DroppedVariable, JobEnvironment};
 use crate::output::SpillDir;
 use crate::process::cgroup::Delegation;
 use crate::process::load::PressureError;
@@ -105,23 +105,10 @@ pub(super) fn check_store(dir: &Path, checked: io::Result<()>) -> DoctorFinding 
     }
 }
 
-/// The dialects whose tools pass on everything that is not a secret.
-const DIALECTS_INHERITING_ALL: &str = "execute, execute_command, run_shell_command and shell_exec";
-
-pub(super) fn check_environment(
-    environment: &JobEnvironment,
-    inherit: InheritSetting,
-) -> DoctorFinding {
+pub(super) fn check_environment(environment: &JobEnvironment) -> DoctorFinding {
     let mut detail = format!("jobs get {}", list_passed_names(environment).join(" "));
     for DroppedVariable { name, why } in &environment.dropped {
         detail.push_str(&format!("\nnot passed: {name} ({})", why.word()));
-    }
-    let is_unlisted = |variable: &DroppedVariable| variable.why == DropCause::Unlisted;
-    if inherit == InheritSetting::Auto && environment.dropped.iter().any(is_unlisted) {
-        let word = DropCause::Unlisted.word();
-        detail.push_str(&format!(
-            "\njobs of {DIALECTS_INHERITING_ALL} also get those that are {word}"
-        ));
     }
     let fix = Some("to pass a variable, name it in environment.pass".to_owned());
     DoctorFinding { level: FindingLevel::Ok, what: "environment", detail, fix }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer};
 
 use crate::confinement::{Backend, SandboxProfile};
-use crate::environment::InheritSetting;
+use crate::environment::Inherit;
 use crate::process::shell::ShellChoice;
 use crate::service::{ConfinementTerms, NetworkRule, OnAuditFailure, OnUnavailable};
 use crate::setting_values::{
@@ -183,7 +183,7 @@ pub struct ConfinementSection {
 #[serde(deny_unknown_fields)]
 pub struct EnvironmentSection {
     /// The set of the server's variables that jobs inherit.
-    pub inherit: InheritSetting,
+    pub inherit: Inherit,
     /// Names and patterns that are passed on as well.
     pub pass: Vec<String>,
     /// Names and patterns that are never passed on.

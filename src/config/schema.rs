@@ -173,7 +173,7 @@ pub(super) const SETTINGS: &[SettingSchema] = &[
     setting("policy.blocked_commands", ValueRule::Texts),
     setting("policy.allowed_directories", ValueRule::Directories),
     setting("policy.uncertain", ValueRule::Word(&["refuse", "confine", "allow"])),
-    setting("environment.inherit", ValueRule::Word(&["auto", "core", "all"])),
+    setting("environment.inherit", ValueRule::Word(&["all", "core"])),
     setting("environment.pass", ValueRule::Texts),
     setting("environment.drop", ValueRule::Texts),
     setting("environment.set", ValueRule::Variables),

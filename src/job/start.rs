@@ -19,12 +19,15 @@ use super::actor::SharedJobSettings;
 use super::job_guard::JobGuard;
 use super::messages::UnownedProcess;
 use super::spawn_pool::{self, Backlog};
+
+use crate::confinement::SandboxProfile;
+use crate::environment::{DroppedVariable, JobEnvironment, is_for_unconfined_jobs};
 use crate::outcome::StartError;
 use crate::process::shell::{self, ShellChoice, ShellInvocation};
 use crate::process::{
     Cwd, EnvVariable, Host, LaunchStdin, Process, ProcessLaunch, ReportMode, SandboxSpec,
 };
-use crate::spec::{Inherit, JobProgram, JobSpec, ShellUse, Stdin};
+use crate::spec::{JobProgram, JobSpec, ShellUse, Stdin};
 use crate::trace::TraceContext;
 
 /// The time during which a job counts as just started: it is busy then, whatever it does later.
@@ -227,8 +230,13 @@ fn build_environment(guard: &JobGuard) -> Result<Vec<EnvVariable>, StartError> {
     // With two trace contexts one would be wrong.
     let is_traced = |name: &OsStr| trace.is_some() && TRACE_VARIABLES.iter().any(|it| name == *it);
     let is_set = |name: &OsStr| is_traced(name) || name.to_str().is_some_and(is_given);
-    let inherited = settings.environment.inherited(guard.spec().inherit);
-    let base = inherited.iter().filter(|variable| !is_set(variable.name()));
+    let is_withheld = match guard.spec().confinement.effective.profile {
+        SandboxProfile::None | SandboxProfile::Default => |_: &OsStr| false,
+        SandboxProfile::WorkspaceWrite | SandboxProfile::ReadOnly => is_for_unconfined_jobs,
+    };
+    let inherited = settings.environment.inherited().iter();
+    let base =
+        inherited.filter(|variable| !is_set(variable.name()) && !is_withheld(variable.name()));
     let mut all: Vec<EnvVariable> = base.cloned().collect();
     for (name, value) in given {
         all.push(EnvVariable::new(name, value)?);
@@ -249,46 +257,55 @@ fn trace_variables(trace: &TraceContext) -> impl Iterator<Item = (&'static str, 
 
 // Variables that jobs inherit.
 
-type Pairs = Vec<(OsString, OsString)>;
+/// The variables that jobs inherit. They are selected when the first job needs them: checking them for
+/// secrets takes a while, and the server must answer before it runs its first job.
+pub struct JobVariables(LazyLock<SelectedVariables, SelectVariables>);
 
-/// The variables that jobs inherit, by set. A set is computed when the first job needs it: checking it
-/// for secrets takes a while, and the server must answer before it runs its first job.
-pub struct JobVariables {
-    core: LazyVariables,
-    all: LazyVariables,
+type SelectVariables = Box<dyn FnOnce() -> SelectedVariables + Send>;
+
+struct SelectedVariables {
+    inherited: Vec<EnvVariable>,
+    withheld: Vec<DroppedVariable>,
 }
 
-type LazyVariables = LazyLock<Vec<EnvVariable>, Box<dyn FnOnce() -> Vec<EnvVariable> + Send>>;
-
 impl JobVariables {
-    /// Creates variables from this function, which is called at most once for each set.
+    /// Creates variables from this function, which is called at most once.
     #[must_use]
-    pub fn new_lazy(make: impl Fn(Inherit) -> Pairs + Send + Sync + 'static) -> Self {
+    pub fn new_lazy(select: impl FnOnce() -> JobEnvironment + Send + 'static) -> Self {
         // No process has a variable with a NUL byte.
         let variable = |(name, value): (OsString, OsString)| EnvVariable::new(name, value).ok();
-        let make = Arc::new(make);
-        let lazy = |inherit| -> LazyVariables {
-            let make = Arc::clone(&make);
-            LazyLock::new(Box::new(move || {
-                make(inherit).into_iter().filter_map(variable).collect()
-            }))
-        };
-        Self { core: lazy(Inherit::Core), all: lazy(Inherit::All) }
+        Self(LazyLock::new(Box::new(move || {
+            let JobEnvironment { kept, dropped } = select();
+            SelectedVariables {
+                inherited: kept.into_iter().filter_map(variable).collect(),
+                withheld: dropped,
+            }
+        })))
     }
 
-    /// Returns the variables of one set in order.
+    /// Creates variables from these names and values.
+    #[cfg(test)]
+    pub(crate) fn from_pairs(kept: Vec<(OsString, OsString)>) -> Self {
+        Self::new_lazy(|| JobEnvironment { kept, dropped: Vec::new() })
+    }
+
+    /// Returns the inherited variables in order.
     #[must_use]
-    pub fn inherited(&self, inherit: Inherit) -> &[EnvVariable] {
-        match inherit {
-            Inherit::Core => &self.core,
-            Inherit::All => &self.all,
-        }
+    pub fn inherited(&self) -> &[EnvVariable] {
+        &self.0.inherited
     }
 
-    /// Returns the search path for programs, which is the same in both sets.
+    /// Returns the names of variables that the server has, that jobs do not get, and that a setting
+    /// could pass.
+    pub fn withheld_names(&self) -> impl Iterator<Item = &str> {
+        let can_pass = |variable: &&DroppedVariable| variable.why.can_be_passed();
+        self.0.withheld.iter().filter(can_pass).map(|variable| variable.name.as_str())
+    }
+
+    /// Returns the search path for programs.
     #[must_use]
     pub fn search_path(&self) -> Option<&OsStr> {
-        let path = self.core.iter().find(|variable| variable.name() == "PATH");
+        let path = self.inherited().iter().find(|variable| variable.name() == "PATH");
         path.map(EnvVariable::value)
     }
 }

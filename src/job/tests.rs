@@ -15,8 +15,8 @@ use crate::output::{LogStorage, LogWriter, PageEnd, PageRequest, Quota};
 use crate::process::Host;
 use crate::process::shell::ShellChoice;
 use crate::spec::{
-    CallMode, Inherit, JobKind, JobProgram, JobSpec, LargeOutput, Priority, RunLimits, ShellUse,
-    Stdin, Stream, StreamMode,
+    CallMode, JobKind, JobProgram, JobSpec, LargeOutput, Priority, RunLimits, ShellUse, Stdin,
+    Stream, StreamMode,
 };
 
 pub(super) const LONG: Duration = Duration::from_secs(60);
@@ -52,9 +52,10 @@ pub(crate) fn host() -> Arc<Host> {
 pub(crate) fn settings() -> Arc<SharedJobSettings> {
     Arc::new(SharedJobSettings {
         shell: ShellChoice::Auto,
-        environment: Arc::new(JobVariables::new_lazy(|_| {
-            vec![("PATH".into(), "/usr/bin:/bin".into())]
-        })),
+        environment: Arc::new(JobVariables::from_pairs(vec![(
+            "PATH".into(),
+            "/usr/bin:/bin".into(),
+        )])),
         host: host(),
         log: LogStorage { memory_bytes: 1024, spill_dir: std::env::temp_dir().into() },
         quota: Quota::unlimited(),
@@ -76,7 +77,6 @@ pub(crate) fn spec(text: &str) -> JobSpec {
     JobSpec {
         program: JobProgram::Shell(text.to_owned()),
         cwd: PathBuf::from("/"),
-        inherit: Inherit::Core,
         env: Vec::new(),
         stdin: Stdin::Closed,
         streams: StreamMode::Separate,

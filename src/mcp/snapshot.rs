@@ -33,6 +33,8 @@ pub(crate) struct JobSnapshot {
     pub(crate) doubt: Option<Arc<str>>,
     /// The directories that the job may write to, if that is limited.
     pub(crate) writable: Vec<PathBuf>,
+    /// The server's variables that the job did not get, if it has failed and the caller may know them.
+    pub(crate) withheld_variables: Vec<String>,
     /// The trace of the job, if its caller knows one.
     pub(crate) trace_id: Option<TraceId>,
 }
@@ -109,6 +111,10 @@ impl JobSnapshot {
                 Vec::new()
             }
         };
+        let withheld_variables = match &state {
+            State::Finished(ending) => client.withheld_variables(job, ending),
+            State::Queued(_) | State::Running(_) | State::Stopping => Vec::new(),
+        };
         let output = job.output().progress();
         Self {
             job: job.id(),
@@ -122,6 +128,7 @@ impl JobSnapshot {
             confinement: job.spec().confinement,
             doubt: job.spec().doubt.clone(),
             writable: client.writable_dirs(job.spec()),
+            withheld_variables,
             trace_id: job.spec().trace.id_known_to_caller(),
         }
     }

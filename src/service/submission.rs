@@ -11,8 +11,8 @@ use super::confinement::{ConfineError, ConfinementRules, ConfinementTerms};
 use super::tenancy::CallerRole;
 use crate::ids::{CallerSession, TenantId};
 use crate::spec::{
-    CallMode, DEFAULT_LANE, Inherit, JobKind, JobProgram, JobSpec, LargeOutput, NO_TIMEOUT,
-    Priority, RunLimits, ShellUse, Stdin, StreamMode,
+    CallMode, DEFAULT_LANE, JobKind, JobProgram, JobSpec, LargeOutput, NO_TIMEOUT, Priority,
+    RunLimits, ShellUse, Stdin, StreamMode,
 };
 use crate::supervisor::SubmitRefusal;
 use crate::telemetry::RejectionReason;
@@ -24,8 +24,6 @@ pub struct Submission {
     pub program: JobProgram,
     /// The working directory; a relative path starts at the default directory.
     pub cwd: Option<PathBuf>,
-    /// The server's variables that the job inherits, where the settings leave that to the tool.
-    pub inherit: Inherit,
     /// Variables to add to the job's environment.
     pub env: Vec<(String, String)>,
     pub stdin: Stdin,
@@ -195,7 +193,6 @@ impl Submission {
         Self {
             program,
             cwd: None,
-            inherit: Inherit::Core,
             env: Vec::new(),
             stdin: Stdin::Closed,
             streams: None,
@@ -242,7 +239,6 @@ impl Submission {
         Ok(JobSpec {
             program: self.program,
             cwd: self.cwd.map_or_else(|| defaults.cwd.clone(), |cwd| defaults.cwd.join(cwd)),
-            inherit: self.inherit,
             env: merge_variables(defaults.environment.get(&caller.tenant), self.env),
             stdin: self.stdin,
             streams,

@@ -17,7 +17,7 @@ use super::handle::JobService;
 use super::submission::{CallerContext, CommandLogging, DirectoryScope, Submission, SubmitError};
 use super::unreported_jobs::ReportTo;
 use crate::confinement::SandboxProfile;
-use crate::ids::{CallerSession, JobId, JobNumber};
+use crate::ids::{CallerSession, JobId, JobNumber, TenantId};
 use crate::job::{JobHandle, StopRequest};
 use crate::outcome::{JobEnding, Outcome, StartError};
 use crate::output::redaction::Redactor;
@@ -339,6 +339,19 @@ impl TenantClient {
             shell::similar_commands(&name, path, MAX_SIMILAR)
         };
         tokio::task::spawn_blocking(search).await.unwrap_or_default()
+    }
+
+    /// Returns the names of the server's variables that a failed job did not get. Only for the local
+    /// user: they are not for others.
+    #[must_use]
+    pub fn withheld_variables(&self, job: &JobHandle, ending: &JobEnding) -> Vec<String> {
+        let has_failed = matches!(ending.outcome, Outcome::Exited { code } if code != 0);
+        if !has_failed || self.caller.tenant != TenantId::LOCAL {
+            return Vec::new();
+        }
+        let is_given = |name: &str| job.spec().env.iter().any(|(given, _)| given == name);
+        let names = self.service.environment.withheld_names();
+        names.filter(|name| !is_given(name)).map(str::to_owned).collect()
     }
 
     /// Writes the file that tells a workflow that a command has failed. A failed write is only logged:

@@ -56,9 +56,7 @@ fn settings(slots: usize) -> ServiceSettings {
         job: SharedJobSettings {
             places: Arc::default(),
             shell: ShellChoice::Auto,
-            environment: Arc::new(JobVariables::new_lazy(move |_| {
-                vec![("PATH".into(), path.clone())]
-            })),
+            environment: Arc::new(JobVariables::from_pairs(vec![("PATH".into(), path)])),
             host: crate::job::tests::host(),
             log: LogStorage { memory_bytes: 1024, spill_dir: std::env::temp_dir().into() },
             quota: Quota::unlimited(),

@@ -17,7 +17,6 @@ const PARTS: [&str; 21] = [
     "PASSPHRASE",
     "PASSFILE",
     "CRED",
-    // Includes `SSH_AUTH_SOCK`: it is not a secret, but a process that has it can log in elsewhere.
     "AUTH",
     "BEARER",
     "COOKIE",
@@ -54,6 +53,23 @@ const HARMLESS: [&str; 11] = [
     "XAUTHORITY",
 ];
 
+/// Names that look like those of secrets and never are.
+const PLAIN: [&str; 12] = [
+    "PWD",
+    // The path of a socket: other rules decide which jobs may use it.
+    "SSH_AUTH_SOCK",
+    "AWS_PROFILE",
+    "AWS_DEFAULT_PROFILE",
+    "AWS_REGION",
+    "AWS_DEFAULT_REGION",
+    "AWS_DEFAULT_OUTPUT",
+    "AWS_CONFIG_FILE",
+    "AWS_CA_BUNDLE",
+    "AWS_PAGER",
+    "AWS_SDK_LOAD_CONFIG",
+    "AZURE_CONFIG_DIR",
+];
+
 /// `true` if a variable of this name is likely to hold a secret, whatever its value.
 ///
 /// Case does not matter. In doubt it is a secret: an administrator who needs the variable can name
@@ -61,7 +77,7 @@ const HARMLESS: [&str; 11] = [
 #[must_use]
 pub fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
-    if name == "PWD" {
+    if PLAIN.contains(&name.as_str()) {
         return false;
     }
     // Replaced by a space, so that the text around the word does not form a new word.
@@ -456,13 +472,13 @@ mod tests {
             "CREDS",
             "AUTHORIZATION",
             "AUTHOR_TOKEN",
-            "SSH_AUTH_SOCK",
             "GH_PAT",
             "SENTRY_DSN",
             "DATABASE_URL",
             "REDIS_URL",
             "MONGODB_URI",
-            "AWS_PROFILE",
+            "AWS_ACCESS_KEY_ID",
+            "AWS_SESSION_X",
             "AZURE_CLIENT_ID",
             "AZURE_STORAGE_CONNECTION_STRING",
             "SLACK_WEBHOOK",
@@ -493,6 +509,12 @@ mod tests {
             "DISPLAY",
             "XDG_SESSION_ID",
             "DAWS_X",
+            "AWS_PROFILE",
+            "AWS_REGION",
+            "SSH_AUTH_SOCK",
+            "KUBECONFIG",
+            "DOCKER_HOST",
+            "npm_config_registry",
             "",
             "é",
         ] {

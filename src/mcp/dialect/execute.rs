@@ -13,7 +13,7 @@ use crate::mcp::schema::{ArgKind, ArgSpec};
 use crate::mcp::tools::ToolCall;
 use crate::outcome::{JobEnding, Outcome, not_run_text};
 use crate::service::{JobHandle, Submission};
-use crate::spec::{Inherit, JobProgram, Stdin};
+use crate::spec::{JobProgram, Stdin};
 use crate::telemetry::events;
 
 /// The shell for calls without `args`: `sh -c`.
@@ -111,7 +111,6 @@ fn submission(arguments: JsonObject, most: u64) -> Result<Submission, String> {
         None => JobProgram::Shell(command),
     };
     Ok(Submission {
-        inherit: Inherit::All,
         stdin: stdin.map_or(Stdin::Closed, Stdin::Text),
         timeout: timeout.map(Duration::from_millis),
         shell: Some(SHELL.to_owned()),

@@ -19,7 +19,7 @@ use crate::service::{
     AdmissionError, CommandLogging, DirectoryEntry, DirectoryListing, FilePage, JobHandle,
     Submission, SubmitError, WriteOutcome,
 };
-use crate::spec::{Inherit, JobProgram, Stream};
+use crate::spec::{JobProgram, Stream};
 use crate::telemetry::events;
 
 const FIELDS: [ArgSpec; 1] = [ArgSpec::required("command", ArgKind::Text, "")];
@@ -123,7 +123,6 @@ async fn execute(call: ToolCall<'_>, command: &str) -> Result<CommandResult, Com
         call,
         Submission {
             timeout: Some(settings.timeout.min(call.client.max_timeout())),
-            inherit: Inherit::All,
             shell: Some(settings.shell.clone()),
             logged: CommandLogging::No,
             ..Submission::new(JobProgram::Shell(command.to_owned()))

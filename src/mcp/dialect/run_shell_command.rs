@@ -18,7 +18,7 @@ use crate::outcome::{JobEnding, Outcome, StartError, not_run_text};
 use crate::service::{
     AdmissionError, DirectoryScope, JobHandle, JobPhase, Submission, SubmitError,
 };
-use crate::spec::{Inherit, JobKind, JobProgram, Stream};
+use crate::spec::{JobKind, JobProgram, Stream};
 
 const SHELL: &str = "bash";
 
@@ -171,7 +171,6 @@ impl RunShellCommandArgs {
         let submission = Submission {
             cwd: args.text("directory")?.map(Into::into),
             description: mark_background(args.text("description")?, mode),
-            inherit: Inherit::All,
             shell: Some(SHELL.to_owned()),
             within: DirectoryScope::DefaultDirectory,
             drain_max: leaves_processes(&command).then_some(FIRST_OUTPUT_WAIT),

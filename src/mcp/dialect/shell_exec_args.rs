@@ -12,7 +12,7 @@ use crate::mcp::schema::{ArgKind, ArgSpec};
 use crate::output::json;
 use crate::output::pattern::LinePattern;
 use crate::service::Submission;
-use crate::spec::{Inherit, JobProgram, LargeOutput};
+use crate::spec::{JobProgram, LargeOutput};
 
 pub(super) const ABOUT: &str = "Executes shell commands in a controlled environment. Supports \
     pagination via `limit_bytes` and `next_cursor`: send the same call again with \
@@ -174,7 +174,6 @@ fn submission(args: &mut Args) -> Result<Submission, ArgError> {
     env.sort();
     Ok(Submission {
         cwd: args.text("cwd")?.map(Into::into),
-        inherit: Inherit::All,
         env,
         // Every page must be there to be read, whatever the setting for other jobs.
         on_large_output: Some(LargeOutput::Spill),

@@ -29,10 +29,33 @@ pub(crate) fn hint_after_job(job: &JobSnapshot, shown: Option<&ShownOutput>) -> 
                     "{kept}: read_output(job={id}, line={line}) or read_output(job={id}, grep=\"…\")"
                 )
             });
-            let hints: Vec<String> = sandbox_hint(job, shown).into_iter().chain(cut).collect();
+            let withheld = shown.and_then(|shown| hint_withheld(job, shown.text()));
+            let hints: Vec<String> =
+                sandbox_hint(job, shown).into_iter().chain(withheld).chain(cut).collect();
             (!hints.is_empty()).then(|| hints.join("; "))
         }
     }
+}
+
+/// The most withheld variables that are named.
+const MAX_WITHHELD: usize = 3;
+
+/// Says which variables that the output names the job did not get.
+fn hint_withheld(job: &JobSnapshot, output: &str) -> Option<String> {
+    let names = job.withheld_variables.iter().filter(|name| has_name(output, name));
+    let names: Vec<&str> = names.take(MAX_WITHHELD).map(String::as_str).collect();
+    let verb = if names.len() == 1 { "is" } else { "are" };
+    (!names.is_empty()).then(|| {
+        format!("{} {verb} set but withheld from jobs (environment.pass)", names.join(", "))
+    })
+}
+
+/// `true` if the text contains this name, and not only as a part of a longer one.
+fn has_name(text: &str, name: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    text.match_indices(name).any(|(at, _)| {
+        !text[..at].ends_with(is_part) && !text[at + name.len()..].starts_with(is_part)
+    })
 }
 
 /// Says how much of the output can still be read.

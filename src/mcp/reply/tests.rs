@@ -29,6 +29,7 @@ fn snapshot(job: u64, state: State, elapsed_ms: u64) -> JobSnapshot {
         elapsed: Duration::from_millis(elapsed_ms),
         queued: Duration::ZERO,
         slot_holders: Vec::new(),
+        withheld_variables: Vec::new(),
         output: LogProgress::default(),
         quiet_for: None,
         survivors: Vec::new(),

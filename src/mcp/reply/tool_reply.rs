@@ -520,6 +520,7 @@ mod tests {
             elapsed: Duration::from_secs(1),
             queued: Duration::ZERO,
             slot_holders: Vec::new(),
+            withheld_variables: Vec::new(),
             output: log.progress(),
             quiet_for: None,
             survivors: vec![1, 2, 3],
