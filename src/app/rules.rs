@@ -41,6 +41,14 @@ pub(super) fn admission_rules(
     })
 }
 
+/// Checks every rule in the settings that can keep a server from starting, whatever its host is.
+pub(super) fn check_rules(loaded: &Loaded) -> Result<(), AppError> {
+    admission_rules(loaded, &loaded.settings.job.shell)?;
+    parse_environment_rules(loaded)?;
+    build_oauth_config(&loaded.settings)?;
+    Ok(())
+}
+
 fn build_policy_with_tool_rules(
     settings: &Settings,
     shell: &ShellChoice,

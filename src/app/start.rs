@@ -35,7 +35,10 @@ pub fn run(cli: Cli) -> ExitCode {
     let environment = Environment::from_process();
     let (result, failure) = match cli.command {
         Command::Config(cli::ConfigCommand { verb: ConfigVerb::File(verb) }) => {
-            (Ok(cli::config::run(&verb, environment)), FAILURE)
+            let check_rules = |loaded: &Loaded| {
+                rules::check_rules(loaded).map_err(|error| terminal::format_with_causes(&error))
+            };
+            (Ok(cli::config::run(&verb, environment, check_rules)), FAILURE)
         }
         Command::Config(cli::ConfigCommand { verb: ConfigVerb::Reload(flags) }) => {
             (ask_server(&OperatorVerb::Reload(flags), environment), FAILURE)

@@ -17,18 +17,33 @@ use crate::config::{
 };
 
 /// Runs a `config` verb that needs no server and returns the exit code: 0, or 1 if something is wrong.
+/// `check_rules` returns the text with which a server would refuse to start.
 #[must_use]
-pub fn run(verb: &ConfigFileVerb, environment: Environment) -> u8 {
+pub fn run(
+    verb: &ConfigFileVerb,
+    environment: Environment,
+    check_rules: impl FnOnce(&Loaded) -> Result<(), String>,
+) -> u8 {
     let reply = match verb {
-        ConfigFileVerb::Check(flags) => check(flags, environment),
+        ConfigFileVerb::Check(flags) => check(flags, environment, check_rules),
         ConfigFileVerb::Show(flags) => show(flags, environment),
         ConfigFileVerb::Init(flags) => write_initial_config(flags, &environment),
     };
     reply.print()
 }
 
-fn check(flags: &CheckFlags, environment: Environment) -> VerbOutput {
-    match (load_settings(flags.file.clone(), &flags.serve, environment), flags.json) {
+fn check(
+    flags: &CheckFlags,
+    environment: Environment,
+    check_rules: impl FnOnce(&Loaded) -> Result<(), String>,
+) -> VerbOutput {
+    let loaded = load_settings(flags.file.clone(), &flags.serve, environment);
+    if let Ok(loaded) = &loaded
+        && let Err(message) = check_rules(loaded)
+    {
+        return failed_rule_output(loaded, &message, flags.json);
+    }
+    match (loaded, flags.json) {
         (Ok(loaded), true) => {
             let answer = json!({
                 "ok": true, "file": loaded.file, "ignored": loaded.ignored, "problems": []
@@ -48,6 +63,16 @@ fn check(flags: &CheckFlags, environment: Environment) -> VerbOutput {
         }
         (Err(error), false) => failed_check_output(&error),
     }
+}
+
+/// Returns the output for settings with a rule that cannot be used; the message names its place.
+fn failed_rule_output(loaded: &Loaded, message: &str, is_json: bool) -> VerbOutput {
+    if !is_json {
+        return failure_output(message);
+    }
+    let problem = json!({ "origin": loaded.file, "message": message });
+    let answer = json!({ "ok": false, "code": "config_invalid", "problems": [problem] });
+    VerbOutput { stdout: format!("{answer:#}\n"), stderr: String::new(), code: 1 }
 }
 
 /// Returns a note about the keys of a `settings.json` that have no meaning here.
@@ -231,7 +256,7 @@ mod tests {
         let file = file_with("[http]\nbnid = 1\n[queue]\nslots = \"many\"\n");
         let flags =
             CheckFlags { file: Some(file.path().into()), json: false, ..CheckFlags::default() };
-        let reply = check(&flags, Environment::default());
+        let reply = check(&flags, Environment::default(), |_| Ok(()));
         assert_eq!((reply.code, reply.stdout.as_str()), (1, ""));
         let place = file.path().display();
         assert!(reply.stderr.contains(&format!("{place}:2: unknown key `http.bnid`")), "{reply:?}");
@@ -243,7 +268,7 @@ mod tests {
         let file = file_with("slots = 1\n");
         let flags =
             CheckFlags { file: Some(file.path().into()), json: true, ..CheckFlags::default() };
-        let reply = check(&flags, Environment::default());
+        let reply = check(&flags, Environment::default(), |_| Ok(()));
         let answer: Value = serde_json::from_str(&reply.stdout).unwrap();
         assert_eq!((reply.code, reply.stderr.as_str()), (1, ""));
         assert_eq!(answer["ok"], false);
@@ -257,7 +282,7 @@ mod tests {
             json: false,
             ..CheckFlags::default()
         };
-        let reply = check(&flags, Environment::default());
+        let reply = check(&flags, Environment::default(), |_| Ok(()));
         assert_eq!(reply.code, 1);
         assert!(reply.stderr.contains("/nonexistent/x.toml"), "{reply:?}");
         assert!(reply.stderr.contains("No such file"), "{reply:?}");
@@ -268,7 +293,7 @@ mod tests {
         let file = file_with("[http]\nbind = \"0.0.0.0:8000\"\n");
         let flags =
             CheckFlags { file: Some(file.path().into()), json: false, ..CheckFlags::default() };
-        let reply = check(&flags, Environment::default());
+        let reply = check(&flags, Environment::default(), |_| Ok(()));
         assert_eq!(reply.code, 0);
         assert!(reply.stderr.contains("http.token_file"), "{reply:?}");
     }
@@ -295,7 +320,7 @@ mod tests {
         let file = file_with(&reply.stdout);
         let flags =
             CheckFlags { file: Some(file.path().into()), json: false, ..CheckFlags::default() };
-        assert_eq!(check(&flags, Environment::default()).code, 0);
+        assert_eq!(check(&flags, Environment::default(), |_| Ok(())).code, 0);
     }
 
     #[test]

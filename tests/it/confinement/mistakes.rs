@@ -1,7 +1,7 @@
 //! Settings with which the server does not start.
 
 use crate::harness::{Sandbox, run_program, text};
-use crate::policy::mistakes::refused;
+use crate::policy::mistakes::{refused, refused_by_server};
 
 #[test]
 fn an_unknown_profile_is_named_with_file_line_and_what_was_meant() {
@@ -42,16 +42,16 @@ fn a_limit_is_a_number_or_none() {
 
 #[test]
 fn a_profile_that_this_host_cannot_give_is_named_with_what_is_missing() {
-    refused(
+    refused_by_server(
         "[confinement]\nbackend = \"none\"\nprofile = \"read-only\"\n",
         &["config.toml:3", "`confinement.profile`", "confinement.backend", "on_unavailable"],
     );
     let open = "[confinement]\nbackend = \"none\"\nprofile = \"none\"\n";
-    refused(
+    refused_by_server(
         &format!("{open}[tenants.ci]\nconfinement = \"default\"\n"),
         &["config.toml:5", "`tenants.ci.confinement`", "no filter of system calls"],
     );
-    refused(
+    refused_by_server(
         &format!("{open}[queue.lanes.build]\nconfinement = \"workspace-write\"\n"),
         &["config.toml:5", "`queue.lanes.build.confinement`", "on_unavailable"],
     );

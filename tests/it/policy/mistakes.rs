@@ -1,10 +1,20 @@
 //! Rules that cannot be read: the server does not start, and says where and what to do.
 
-use crate::harness::{Sandbox, output_of, text};
+use serde_json::Value;
+
+use crate::harness::{Sandbox, output_of, run_program, text};
+
+/// Starts a server with this configuration; it must refuse, in these words, and `config check` does
+/// the same.
+#[track_caller]
+pub(crate) fn refused(config: &str, words: &[&str]) {
+    check_refused("config.toml", config, words);
+    refused_by_server(config, words);
+}
 
 /// Starts a server with this configuration; it must refuse, in these words.
 #[track_caller]
-pub(crate) fn refused(config: &str, words: &[&str]) {
+pub(crate) fn refused_by_server(config: &str, words: &[&str]) {
     for verb in ["stdio", "serve"] {
         let sandbox = Sandbox::new();
         let file = sandbox.write("config.toml", config);
@@ -20,6 +30,30 @@ pub(crate) fn refused(config: &str, words: &[&str]) {
             assert!(told.contains(word), "{verb}, {config:?}: `{word}` is missing in: {told}");
         }
     }
+}
+
+#[track_caller]
+fn check_refused(name: &str, config: &str, words: &[&str]) {
+    let sandbox = Sandbox::new();
+    let file = sandbox.write(name, config);
+    let file = file.to_str().expect("a path");
+    let checked = run_program(&sandbox, &["config", "check", file]);
+    let json = run_program(&sandbox, &["config", "check", "--json", file]);
+    assert_eq!((checked.status.code(), json.status.code()), (Some(1), Some(1)), "{config:?}");
+    let answer: Value = serde_json::from_slice(&json.stdout).expect("JSON");
+    assert_eq!(answer["ok"], false, "{answer}");
+    let told = text(&checked.stderr);
+    for word in words {
+        assert!(told.contains(word), "{config:?}: `{word}` is missing in: {told}");
+    }
+}
+
+#[test]
+fn config_check_refuses_settings_with_which_no_server_starts() {
+    let settings = "{\n  \"coreTools\": [\"run_shell_command(git\"]\n}\n";
+    check_refused("settings.json", settings, &["settings.json:2", "coreTools[0]"]);
+    let oauth = "[oauth]\naudience = \"x\"\n";
+    check_refused("config.toml", oauth, &["oauth.issuer"]);
 }
 
 #[test]
