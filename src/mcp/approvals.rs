@@ -90,7 +90,7 @@ pub(crate) async fn submit(
 ) -> Result<ControlFlow<ToolResponse, JobHandle>, SubmitError> {
     let client = call.client;
     if let Some(ApprovalRetry { question, responses }) = call.approval {
-        let answer = responses.map_or(Err(NoConsent::Declined), find_answer);
+        let answer = responses.map_or(Err(NoConsent::NoChoice), find_answer);
         // Boxed, here and below: otherwise every call would be as large as one that asks.
         return Box::pin(submit_answered(call, submission, question, answer)).await.map(Continue);
     }
@@ -262,20 +262,23 @@ pub(crate) fn has_answer(responses: &InputResponses) -> bool {
 
 /// Returns the consent in an elicitation result; an error unless it is a clear yes.
 fn parse_answer(result: &ElicitResult) -> Result<Consent, NoConsent> {
-    if result.action != ElicitationAction::Accept {
-        return Err(NoConsent::Dismissed);
+    match result.action {
+        ElicitationAction::Accept => {}
+        ElicitationAction::Decline => return Err(NoConsent::QuestionDeclined),
+        // A cancel, and actions of later versions of the protocol.
+        _ => return Err(NoConsent::Dismissed),
     }
     let word = result.content.as_ref().and_then(|content| content.get(APPROVAL)?.as_str());
     let choice = CHOICES.iter().find(|choice| Some(choice.word) == word);
-    choice.and_then(|choice| choice.consent).ok_or(NoConsent::Declined)
+    choice.ok_or(NoConsent::NoChoice)?.consent.ok_or(NoConsent::Declined)
 }
 
 /// Returns the consent among the input responses of a call or a task update.
 pub(crate) fn find_answer(responses: &InputResponses) -> Result<Consent, NoConsent> {
-    let response = responses.get(APPROVAL).ok_or(NoConsent::Declined)?;
+    let response = responses.get(APPROVAL).ok_or(NoConsent::NoChoice)?;
     match serde_json::from_value(response.clone()) {
         Ok(result) => parse_answer(&result),
-        Err(_) => Err(NoConsent::Declined),
+        Err(_) => Err(NoConsent::NoChoice),
     }
 }
 
@@ -356,22 +359,23 @@ mod tests {
         let accepted = |word: &str| json!({"action": "accept", "content": {"approval": word}});
         assert_eq!(parsed(accepted("once")), Ok(Consent::Once));
         assert_eq!(parsed(accepted("tenant")), Ok(Consent::Tenant));
-        for no in [
-            accepted("no"),
+        assert_eq!(parsed(accepted("no")), Err(NoConsent::Declined));
+        for without_choice in [
             accepted("yes"),
             json!({"action": "accept"}),
             json!({"action": "accept", "content": {"approval": true}}),
             json!("once"),
         ] {
-            assert_eq!(parsed(no.clone()), Err(NoConsent::Declined), "{no}");
+            assert_eq!(
+                parsed(without_choice.clone()),
+                Err(NoConsent::NoChoice),
+                "{without_choice}"
+            );
         }
-        for dismissed in [
-            json!({"action": "decline", "content": {"approval": "once"}}),
-            json!({"action": "cancel"}),
-        ] {
-            assert_eq!(parsed(dismissed.clone()), Err(NoConsent::Dismissed), "{dismissed}");
-        }
-        assert_eq!(find_answer(&InputResponses::new()), Err(NoConsent::Declined));
+        let declined = json!({"action": "decline", "content": {"approval": "once"}});
+        assert_eq!(parsed(declined), Err(NoConsent::QuestionDeclined));
+        assert_eq!(parsed(json!({"action": "cancel"})), Err(NoConsent::Dismissed));
+        assert_eq!(find_answer(&InputResponses::new()), Err(NoConsent::NoChoice));
     }
 
     fn form(command: &str, titles: ChoiceTitles) -> Value {

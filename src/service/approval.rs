@@ -139,9 +139,15 @@ pub enum NoConsent {
     /// The user chose not to run the command.
     #[error("it was declined")]
     Declined,
-    /// The question was declined or cancelled as a whole.
+    /// The question was declined as a whole.
     #[error("it was declined")]
+    QuestionDeclined,
+    /// The question was closed without an answer.
+    #[error("it was dismissed")]
     Dismissed,
+    /// The question was accepted without one of its choices.
+    #[error("the answer had no choice; call again to ask again")]
+    NoChoice,
     /// The question was dismissed faster than a person can read it.
     #[error(
         "nobody was asked: the client dismissed the question within {} ms; use a client that shows such questions, or take the rule out of policy.ask",
@@ -166,8 +172,10 @@ impl NoConsent {
     /// Returns the reason, given the time between the question and its answer.
     pub(super) fn after(self, time: Duration) -> Self {
         match self {
-            Self::Dismissed if time < READING_TIME => Self::NobodyAsked,
-            Self::Dismissed
+            Self::QuestionDeclined | Self::Dismissed if time < READING_TIME => Self::NobodyAsked,
+            Self::QuestionDeclined
+            | Self::Dismissed
+            | Self::NoChoice
             | Self::Declined
             | Self::NobodyAsked
             | Self::NoAnswer
@@ -180,7 +188,9 @@ impl NoConsent {
     /// The label for the metrics.
     pub(super) const fn metric_step(&self) -> ApprovalStep {
         match self {
-            Self::Declined | Self::Dismissed => ApprovalStep::Declined,
+            Self::Declined | Self::QuestionDeclined | Self::Dismissed | Self::NoChoice => {
+                ApprovalStep::Declined
+            }
             Self::NoAnswer => ApprovalStep::NoAnswer,
             Self::Withdrawn => ApprovalStep::Withdrawn,
             Self::NobodyAsked | Self::CannotAsk { .. } => ApprovalStep::CannotAsk,
@@ -303,9 +313,11 @@ mod tests {
     #[test]
     fn a_question_dismissed_at_once_was_not_shown() {
         let soon = Duration::from_millis(99);
-        assert_eq!(NoConsent::Dismissed.after(soon), NoConsent::NobodyAsked);
-        assert_eq!(NoConsent::Dismissed.after(READING_TIME), NoConsent::Dismissed);
-        for chosen in [NoConsent::Declined, NoConsent::Withdrawn] {
+        for closed in [NoConsent::Dismissed, NoConsent::QuestionDeclined] {
+            assert_eq!(closed.clone().after(soon), NoConsent::NobodyAsked);
+            assert_eq!(closed.clone().after(READING_TIME), closed);
+        }
+        for chosen in [NoConsent::Declined, NoConsent::NoChoice, NoConsent::Withdrawn] {
             assert_eq!(chosen.clone().after(soon), chosen);
         }
         let text = NoConsent::NobodyAsked.to_string();

@@ -227,7 +227,27 @@ fn a_question_dismissed_at_once_asked_nobody() {
         let state = submit_question(&mut server, "touch made");
         read_question();
         let slow = answer(&mut server, "touch made", &state, json!({"action": "cancel"}));
+        assert!(slow.to_string().contains("it was dismissed"), "{slow}");
+        let state = submit_question(&mut server, "touch made");
+        read_question();
+        let slow = answer(&mut server, "touch made", &state, json!({"action": "decline"}));
         assert!(slow.to_string().contains("it was declined"), "{slow}");
+    }
+}
+
+#[test]
+fn an_answer_without_a_choice_runs_nothing_and_says_so() {
+    for without_choice in [json!({"action": "accept"}), accepted("")] {
+        let mut server = legacy(Launch::stdio());
+        let result = call_and_say(&mut server, without_choice.clone());
+        assert_refused(&server, &result, "not_approved");
+        assert!(result.to_string().contains("the answer had no choice"), "{result}");
+        for mut server in modern() {
+            let state = submit_question(&mut server, "touch made");
+            let result = answer(&mut server, "touch made", &state, without_choice.clone());
+            assert_refused(&server, &result, "not_approved");
+            assert!(result.to_string().contains("the answer had no choice"), "{result}");
+        }
     }
 }
 
