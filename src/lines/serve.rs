@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::in_flight::{InFlightRequests, find_request_id};
 use super::line::{DecodedMessage, read_line};
-use crate::mcp::{CallTurn, OfferedMethods};
+use crate::mcp::{CallTurn, MethodFilter, OfferedMethods};
 
 /// The protocol name in `Upgrade` that turns a connection into JSON lines.
 pub const UPGRADE_PROTOCOL: &str = "shellyard-stdio";
@@ -314,10 +314,11 @@ async fn read_lines<R, W>(
     W: AsyncWrite + Unpin,
 {
     let _gone = client.gone.clone().drop_guard();
+    let mut filter = MethodFilter::new(methods);
     while let Ok(Some(read)) = read_line(&mut input).await {
         let handed_on = match read.decode() {
             DecodedMessage::Message(mut message) => {
-                let offered = methods.check(&message);
+                let offered = filter.check(&message);
                 match offered.and_then(|()| client.in_flight.admit(&mut message, MAX_IN_FLIGHT)) {
                     Ok(()) => messages.send(*message).await.is_ok(),
                     Err(error) => client.refuse(error, find_request_id(&message)).await,

@@ -115,17 +115,42 @@ impl From<ServerName> for OfferedMethods {
     }
 }
 
-impl OfferedMethods {
+/// Checks the requests of one connection before rmcp sees them.
+#[derive(Debug)]
+pub(crate) struct MethodFilter {
+    offered: OfferedMethods,
+    /// `true` once the client has sent `initialize`.
+    has_initialize: bool,
+}
+
+impl MethodFilter {
+    pub(crate) const fn new(offered: OfferedMethods) -> Self {
+        Self { offered, has_initialize: false }
+    }
+
     /// Checks the method of a request. Other messages pass.
     ///
     /// # Errors
-    /// If the server does not have the method; the text is that of the document.
-    pub(crate) fn check(self, message: &ClientJsonRpcMessage) -> Result<(), ErrorData> {
-        let (Self::ToolsOnly, JsonRpcMessage::Request(request)) = (self, message) else {
+    /// If the server does not have the method; the text is that of the document. Also if the client
+    /// has not sent `initialize`: rmcp would then ask for the fields of another era.
+    pub(crate) fn check(&mut self, message: &ClientJsonRpcMessage) -> Result<(), ErrorData> {
+        let (OfferedMethods::ToolsOnly, JsonRpcMessage::Request(request)) = (self.offered, message)
+        else {
             return Ok(());
         };
         match request.request.method() {
-            "initialize" | "tools/list" | "tools/call" => Ok(()),
+            "initialize" => {
+                self.has_initialize = true;
+                Ok(())
+            }
+            "tools/list" | "tools/call" if self.has_initialize => Ok(()),
+            early @ ("tools/list" | "tools/call") => {
+                let text = format!(
+                    "{early} came before initialize; send initialize, then the notification \
+                     `initialized`, then {early} again"
+                );
+                Err(ErrorData::invalid_request(text, None))
+            }
             other => Err(method_not_found_error(other, "")),
         }
     }
@@ -188,18 +213,30 @@ mod tests {
         let request = |method: &str| {
             parse(json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": {"name": "x"}}))
         };
+        let mut filter = MethodFilter::new(OfferedMethods::ToolsOnly);
+        let mut any = MethodFilter::new(OfferedMethods::Protocol);
         for method in ["tools/list", "tools/call"] {
-            assert_eq!(OfferedMethods::ToolsOnly.check(&request(method)), Ok(()), "{method}");
+            let error = filter.check(&request(method)).unwrap_err();
+            assert!(error.message.contains("send initialize"), "{}", error.message);
+            assert_eq!(any.check(&request(method)), Ok(()), "{method}");
+        }
+        let params = json!({"protocolVersion": "2024-11-05", "capabilities": {},
+            "clientInfo": {"name": "x", "version": "1"}});
+        let initialize =
+            json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params});
+        assert_eq!(filter.check(&parse(initialize)), Ok(()));
+        for method in ["tools/list", "tools/call"] {
+            assert_eq!(filter.check(&request(method)), Ok(()), "{method}");
         }
         for method in ["ping", "resources/list", "prompts/list", "server/discover", "explode"] {
-            let error = OfferedMethods::ToolsOnly.check(&request(method)).unwrap_err();
+            let error = filter.check(&request(method)).unwrap_err();
             assert_eq!(error.code, ErrorCode::METHOD_NOT_FOUND);
             assert_eq!(error.message, format!("Method not found: {method}"));
-            assert_eq!(OfferedMethods::Protocol.check(&request(method)), Ok(()), "{method}");
+            assert_eq!(any.check(&request(method)), Ok(()), "{method}");
         }
         let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
             "params": {"requestId": 1}});
-        assert_eq!(OfferedMethods::ToolsOnly.check(&parse(cancelled)), Ok(()));
+        assert_eq!(filter.check(&parse(cancelled)), Ok(()));
     }
 
     #[test]

@@ -115,6 +115,22 @@ fn the_documents_session_works_pasted_line_by_line() {
 }
 
 #[test]
+fn a_request_before_initialize_is_told_what_to_send() {
+    let mut server = Launch::server_shell().start_silent();
+    let call = json!({"name": "execute_command", "arguments": {"command": "touch ran"}});
+    for (id, method, params) in [(1, "tools/list", json!({})), (2, "tools/call", call)] {
+        let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        server.stdio().send(&request);
+        let answer = server.stdio().response(id);
+        let message = answer["error"]["message"].as_str().expect("an error");
+        assert!(message.starts_with(&format!("{method} came before initialize; send")), "{answer}");
+    }
+    assert!(!server.work().join("ran").exists());
+    assert_eq!(server.handshake()["result"], opened());
+    check(&mut server, "echo hello", "hello\n", 0);
+}
+
+#[test]
 fn whatever_version_a_client_asks_for_the_response_is_the_printed_one() {
     for version in ["2024-11-05", "2025-06-18", "2025-11-25", "2026-07-28"] {
         let mut server = Launch::server_shell().era(Era::Legacy(version)).start_silent();
