@@ -159,6 +159,19 @@ impl ArgSpec {
     }
 }
 
+/// Marks each property that is not required as nullable, also in objects inside.
+pub(crate) fn mark_optional_nullable(schema: &mut JsonObject) {
+    let required = schema.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
+    let Some(Value::Object(properties)) = schema.get_mut("properties") else { return };
+    for (name, property) in properties {
+        let Value::Object(property) = property else { continue };
+        if !required.contains(&Value::from(name.as_str())) {
+            property.insert(NULLABLE.into(), true.into());
+        }
+        mark_optional_nullable(property);
+    }
+}
+
 impl ArgKind {
     fn schema(self) -> JsonObject {
         let mut schema = Map::new();
@@ -207,5 +220,22 @@ mod tests {
         }
         let schema = Value::Object(ArgSpec::required("n", kind, "").schema());
         assert_eq!(schema, json!({"type": "integer"}));
+    }
+
+    #[test]
+    fn optional_properties_become_nullable_also_inside_objects() {
+        let mut schema = Map::from_iter([
+            ("required".to_owned(), json!(["a"])),
+            (
+                "properties".to_owned(),
+                json!({"a": {"type": "string"}, "b": {"properties": {"c": {}}}}),
+            ),
+        ]);
+        mark_optional_nullable(&mut schema);
+        let expected = json!({
+            "a": {"type": "string"},
+            "b": {"properties": {"c": {"nullable": true}}, "nullable": true},
+        });
+        assert_eq!(schema["properties"], expected);
     }
 }

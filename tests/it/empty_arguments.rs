@@ -88,6 +88,53 @@ fn every_optional_argument_is_nullable_and_may_be_null() {
     }
 }
 
+#[track_caller]
+fn assert_nullable(schema: &Value) {
+    let required = schema["required"].as_array().cloned().unwrap_or_default();
+    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+        let is_required = required.contains(&name.as_str().into());
+        assert_eq!(property["nullable"] == true, !is_required, "{name}: {schema}");
+        assert_nullable(property);
+    }
+}
+
+#[test]
+fn every_optional_argument_of_a_dialect_is_nullable_and_may_be_null() {
+    const DIALECTS: &str = "shell,execute,run_shell_command,execute_command,shell_exec";
+    let mut server = Launch::stdio().args(&["--dialect", DIALECTS]).start();
+    let spilled = json!({"cmd": "echo hi", "on_large_output": "spill"});
+    let spilled = server.call("shell_exec", spilled).ok().structured()["spill_uri"].clone();
+    let listed = server.rpc("tools/list", json!({}));
+    for tool in listed["result"]["tools"].as_array().expect("tools") {
+        assert_nullable(&tool["inputSchema"]);
+        let mut arguments = json!({});
+        for name in tool["inputSchema"]["properties"].as_object().expect("arguments").keys() {
+            arguments[name] = Value::Null;
+        }
+        let name = tool["name"].as_str().expect("a name");
+        let given = match name {
+            "run_shell_command" => json!({"command": "echo hi", "is_background": false}),
+            "read_shell_output" => json!({"job": 1}),
+            "write_file" => json!({"path": "a", "content": "hi"}),
+            "read_file" => json!({"path": "a"}),
+            "list_directory" => json!({}),
+            "shell_exec" => json!({"cmd": "echo hi"}),
+            "read_file_chunk" => json!({"uri": spilled}),
+            _ => json!({"command": "echo hi"}),
+        };
+        // A file is written before it is read, whatever the order of the list.
+        server.call("write_file", json!({"path": "a", "content": "hi"})).ok();
+        for (name, value) in given.as_object().into_iter().flatten() {
+            arguments[name] = value.clone();
+        }
+        server.call(name, arguments.clone()).ok();
+        if name == "shell_exec" {
+            arguments["page"] = json!({"cursor": null, "limit_bytes": null, "limit_lines": null});
+            server.call(name, arguments).ok();
+        }
+    }
+}
+
 #[test]
 fn a_timeout_of_zero_ends_no_job() {
     let mut server = Launch::stdio().structured().start();

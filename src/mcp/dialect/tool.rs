@@ -9,7 +9,7 @@ use super::{
     execute, execute_command, read_file_chunk, read_shell_output, run_shell_command, shell,
     shell_exec, shell_exec_args,
 };
-use crate::mcp::schema::ToolEffect;
+use crate::mcp::schema::{ToolEffect, mark_optional_nullable};
 use crate::mcp::settings::{DialectSettings, ToolDialect};
 use crate::mcp::tools::ToolCall;
 
@@ -86,7 +86,8 @@ impl DialectTool {
             Self::ReadFileChunk => (read_file_chunk::ABOUT, read_file_chunk::schema()),
         };
         // A test checks that each schema is an object.
-        let schema = schema.as_object().cloned().unwrap_or_default();
+        let mut schema = schema.as_object().cloned().unwrap_or_default();
+        mark_optional_nullable(&mut schema);
         let tool = Tool::new(self.name(), about, Arc::new(schema));
         // The document of `execute_command` prints the whole definition. Without annotations the
         // defaults of the protocol hold, which are those of a tool that runs commands.
