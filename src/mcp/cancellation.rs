@@ -14,6 +14,8 @@ use std::sync::{Arc, OnceLock};
 use rmcp::RoleServer;
 use rmcp::service::RequestContext;
 
+use crate::service::ReportTo;
+
 /// The reason why a client ended a call before its reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CancelIntent {
@@ -23,6 +25,16 @@ pub(crate) enum CancelIntent {
     ClientGaveUp,
     /// The client closed its connection, or lost it.
     ClientHungUp,
+}
+
+impl CancelIntent {
+    /// The sessions in which the client is told about a job that goes on.
+    pub(crate) const fn report_to(self) -> ReportTo {
+        match self {
+            Self::UserCancel | Self::ClientGaveUp => ReportTo::SameSession,
+            Self::ClientHungUp => ReportTo::AnySession,
+        }
+    }
 }
 
 /// The notification that cancelled a call, if there was one. A transport puts it into the

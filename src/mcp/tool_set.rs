@@ -190,7 +190,9 @@ const RESULT_SIZE_KEY: &str = "anthropic/maxResultSizeChars";
 /// The largest value of that key.
 const MAX_RESULT_CHARS: usize = 500_000;
 
-/// Returns the metadata of a tool whose calls set the budget of their replies.
+/// Returns the metadata of a tool whose calls set the budget of their replies. Clients read it with
+/// the definition, before any call, so it holds for the largest budget that a call can ask for. That
+/// is above the largest value of the key.
 fn build_result_size_meta() -> MetaObject {
     let largest = TokenBudget::from_tokens(*TokenBudget::BOUNDS.end()).bytes();
     let characters = largest.min(MAX_RESULT_CHARS).into();
@@ -242,27 +244,22 @@ pub(super) async fn call_tool(
     }
 }
 
-/// Returns the lines about jobs whose calls this client gave up, unless this call is about that job
-/// or is given up itself.
+/// Returns the lines about jobs whose calls this client gave up, without those that this call is
+/// about; `None` if this call is given up itself.
 async fn report_unreported(call: ToolCall<'_>) -> Option<String> {
     if call.request.ct.is_cancelled() {
         return None;
     }
     let mut unreported = Vec::new();
     for job in call.client.take_unreported().await {
-        if call.client.first_job() != Some(job.id()) {
+        if !call.client.has_named(job.id()) {
             // Masked before it is cut: half a secret would not be recognized.
             let command =
                 call.client.redactor().mask_text(&job.spec().program.display()).into_owned();
             unreported.push((call.snapshot(&job).await, command));
         }
     }
-    let next = if call.settings.dialects.contains(&ToolDialect::Native) {
-        NextCall::Shown
-    } else {
-        NextCall::Hidden
-    };
-    unreported_lines(&unreported, next)
+    unreported_lines(&unreported, NextCall::for_dialects(&call.settings.dialects))
 }
 
 /// Runs a dialect's tool; a panic becomes a failure reply.

@@ -6,7 +6,7 @@
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -39,13 +39,13 @@ pub struct TenantClient {
     pub(super) caller: CallerContext,
     /// The default directory of this caller's jobs, if it differs from the service's.
     cwd: Option<Arc<Path>>,
-    /// The first job that this caller submitted or looked for.
-    first_job: Arc<OnceLock<JobId>>,
+    /// The jobs that this caller submitted or looked for, each once.
+    named_jobs: Arc<Mutex<Vec<JobId>>>,
 }
 
 impl TenantClient {
     pub(super) fn new(service: JobService, caller: CallerContext) -> Self {
-        Self { service, caller, cwd: None, first_job: Arc::default() }
+        Self { service, caller, cwd: None, named_jobs: Arc::default() }
     }
 
     /// Sets the default directory of jobs. Submissions with [`DirectoryScope::DefaultDirectory`] keep
@@ -96,7 +96,7 @@ impl TenantClient {
         accepted: Result<JobHandle, SubmitError>,
     ) -> Result<JobHandle, SubmitError> {
         match &accepted {
-            Ok(job) => self.remember_first_job(job.id()),
+            Ok(job) => self.remember_job(job.id()),
             Err(error) => self.count_rejected(error),
         }
         accepted
@@ -261,7 +261,7 @@ impl TenantClient {
 
     /// Returns the position of a waiting job in the queue; `None` once it has started.
     pub async fn queue_position(&self, id: JobId) -> Option<QueuePosition> {
-        // Not `check_owner`: lists ask for every job, which must not set the first job.
+        // Not `check_owner`: lists ask for every job, and name none.
         if !self.is_own(id) {
             return None;
         }
@@ -283,9 +283,9 @@ impl TenantClient {
         holders
     }
 
-    /// Fails if the job belongs to another tenant. Remembers it as the first job otherwise.
+    /// Fails if the job belongs to another tenant. Remembers otherwise that this caller named it.
     fn check_owner(&self, id: JobId) -> Result<(), FindError> {
-        self.is_own(id).then(|| self.remember_first_job(id)).ok_or(FindError::Unknown { id })
+        self.is_own(id).then(|| self.remember_job(id)).ok_or(FindError::Unknown { id })
     }
 
     fn is_own(&self, id: JobId) -> bool {
@@ -295,12 +295,24 @@ impl TenantClient {
     /// The first job of its tenant that this caller submitted or looked for, whether it exists or not.
     #[must_use]
     pub fn first_job(&self) -> Option<JobId> {
-        self.first_job.get().copied()
+        self.lock_named_jobs().first().copied()
     }
 
-    fn remember_first_job(&self, id: JobId) {
-        // Later calls change nothing.
-        self.first_job.set(id).ok();
+    /// `true` if this caller submitted the job or looked for it.
+    #[must_use]
+    pub fn has_named(&self, id: JobId) -> bool {
+        self.lock_named_jobs().contains(&id)
+    }
+
+    fn remember_job(&self, id: JobId) {
+        let mut jobs = self.lock_named_jobs();
+        if !jobs.contains(&id) {
+            jobs.push(id);
+        }
+    }
+
+    fn lock_named_jobs(&self) -> MutexGuard<'_, Vec<JobId>> {
+        self.named_jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The longest time for which a finished job is kept; it may be freed earlier to make room.

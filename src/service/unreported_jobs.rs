@@ -1,12 +1,13 @@
 //! Jobs that go on although their client gave up the call that started them.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
 
 use super::submission::CallerContext;
-use crate::ids::{CallerSession, JobId};
+use crate::ids::{CallerSession, JobId, TenantId};
 
-/// The most jobs that wait to be reported, of all callers; beyond that, the oldest are dropped.
+/// The most jobs that wait to be reported, of all callers; beyond that, the tenant that has most
+/// loses its oldest.
 const MAX_UNREPORTED: usize = 1000;
 
 /// The sessions of a client in which it is told about a job.
@@ -21,7 +22,7 @@ pub enum ReportTo {
 #[derive(Debug, Default)]
 pub(super) struct UnreportedJobs(Mutex<VecDeque<UnreportedJob>>);
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 struct UnreportedJob {
     job: JobId,
     client: String,
@@ -45,8 +46,10 @@ impl UnreportedJobs {
         };
         let unreported = UnreportedJob { job, client: caller.client.clone(), session };
         let mut jobs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Several calls may have waited for the same job.
+        jobs.retain(|known| *known != unreported);
         if jobs.len() >= MAX_UNREPORTED {
-            jobs.pop_front();
+            drop_oldest(&mut jobs);
         }
         jobs.push_back(unreported);
     }
@@ -65,11 +68,22 @@ impl UnreportedJobs {
     }
 }
 
+/// Removes the oldest job of the tenant that has most, so that no tenant takes the room of others.
+fn drop_oldest(jobs: &mut VecDeque<UnreportedJob>) {
+    let mut counts: HashMap<TenantId, usize> = HashMap::new();
+    for unreported in &*jobs {
+        *counts.entry(unreported.job.tenant()).or_default() += 1;
+    }
+    let most = counts.values().max().copied();
+    let oldest = jobs.iter().position(|it| counts.get(&it.job.tenant()).copied() == most);
+    oldest.and_then(|index| jobs.remove(index));
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::tenancy::CallerRole;
     use super::*;
-    use crate::ids::TenantId;
+    use crate::ids::JobNumber;
     use crate::trace::CallTrace;
 
     fn caller(client: &str, session: u64) -> CallerContext {
@@ -117,5 +131,27 @@ mod tests {
         }
         let left = take(&jobs, "codex", 8);
         assert_eq!((left.len(), left[0]), (MAX_UNREPORTED, 2), "the oldest is dropped");
+    }
+
+    #[test]
+    fn a_tenant_with_many_takes_the_room_of_no_other() {
+        let jobs = UnreportedJobs::default();
+        let other = TenantId::parse("unreported-other").unwrap();
+        let quiet = CallerContext { tenant: other, ..caller("codex", 1) };
+        jobs.add(&quiet, JobNumber::new(1).for_tenant(other), ReportTo::AnySession);
+        for number in 1..=2 * MAX_UNREPORTED as u64 {
+            add(&jobs, number, 7, ReportTo::AnySession);
+        }
+        assert_eq!(jobs.take(&quiet).len(), 1, "the oldest of all, but of another tenant");
+        assert_eq!(take(&jobs, "codex", 8).len(), MAX_UNREPORTED - 1);
+    }
+
+    #[test]
+    fn a_job_that_several_calls_waited_for_is_reported_once() {
+        let jobs = UnreportedJobs::default();
+        for number in [1, 2, 1] {
+            add(&jobs, number, 7, ReportTo::SameSession);
+        }
+        assert_eq!(take(&jobs, "codex", 7), [2, 1]);
     }
 }

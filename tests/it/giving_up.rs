@@ -19,6 +19,9 @@ const TIMED_OUT: [&str; 4] = [
     "request timeout",
 ];
 
+/// The number of calls that run something and are being answered.
+const IN_FLIGHT: &str = "shellyard_mcp_operations_in_flight{class=\"run\"}";
+
 /// Shell text that goes on until the file `gate` is there, and then exits with 7.
 const GATED: &str = "touch begun; while [ ! -e gate ]; do sleep 0.05; done; exit 7";
 
@@ -116,7 +119,6 @@ fn call(link: &mut HttpLink, tool: &str, arguments: Value) -> Reply {
 
 #[test]
 fn a_session_is_told_about_its_own_job_with_the_outcome() {
-    const IN_FLIGHT: &str = "shellyard_mcp_operations_in_flight{class=\"run\"}";
     let mut server = Launch::http().era(LEGACY).start();
     let id = server.fresh_id();
     let _connection = server.http().post(&LEGACY.request(id, "tools/call", run_gated()));
@@ -175,6 +177,91 @@ fn the_job_of_a_dialect_goes_on_and_its_next_reply_has_a_further_block() {
         let reply = server.call("execute", json!({"command": "echo again"})).ok();
         assert_eq!(reply.0["result"]["content"].as_array().map(Vec::len), Some(1), "{}", reply.0);
     }
+}
+
+/// A call of each dialect's tool that runs this command and waits for its end.
+fn dialect_calls(command: &str) -> [(&'static str, &'static str, Value); 5] {
+    [
+        ("shell", "shell", json!({"command": command})),
+        ("execute", "execute", json!({"command": command})),
+        (
+            "run_shell_command",
+            "run_shell_command",
+            json!({"command": command, "is_background": false}),
+        ),
+        ("execute_command", "execute_command", json!({"command": command})),
+        ("shell_exec", "shell_exec", json!({"cmd": command})),
+    ]
+}
+
+#[test]
+fn a_given_up_call_of_a_dialect_ends_at_once_and_its_job_goes_on() {
+    let config = "[shell_tool]\nabort_file = \"abort.txt\"\n";
+    for (dialect, tool, arguments) in dialect_calls(&format!("{GATED} >late")) {
+        let mut server = Launch::http().era(LEGACY).config(config);
+        server = server.args(&["--dialect", &format!("native,{dialect}")]);
+        let mut server = server.start();
+        let id = server.fresh_id();
+        let params = json!({"name": tool, "arguments": arguments});
+        let _connection = server.http().post(&LEGACY.request(id, "tools/call", params));
+        wait_running(&mut server);
+        server.notify("notifications/cancelled", json!({"requestId": id, "reason": TIMED_OUT[0]}));
+        eventually("the call is over", || server.metric(IN_FLIGHT) == 0.0);
+        let told = list_until_told(|| list(&mut server));
+        assert!(told.contains("is still running: wait_jobs(jobs=[1])"), "{tool}: {told}");
+        open_gate(&server);
+        let text = server.call("wait_jobs", json!({"jobs": [1], "wait_s": 45})).ok().text();
+        assert!(text.starts_with("exit 7"), "{tool}: {text}");
+        assert!(!server.work().join("abort.txt").exists(), "{tool}: nobody waited for it");
+    }
+}
+
+#[test]
+fn a_wait_for_several_jobs_that_is_given_up_is_told_about_each() {
+    let mut server = Launch::stdio().start();
+    for _ in 0..5 {
+        server.start(GATED);
+    }
+    let wait = json!({"jobs": [1, 2, 3, 4, 5], "mode": "all", "wait_s": 45});
+    let id = server.begin("wait_jobs", wait.clone());
+    server.notify("notifications/cancelled", json!({"requestId": id, "reason": TIMED_OUT[0]}));
+    let told = list_until_told(|| list(&mut server));
+    for job in 1..=3 {
+        let line = format!("job {job} ({GATED}) is still running: wait_jobs(jobs=[{job}])\n");
+        assert!(told.contains(&line), "{told}");
+    }
+    assert!(
+        told.contains("\nand jobs 4, 5, whose calls were given up too: list_jobs()\n"),
+        "{told}"
+    );
+    let id = server.begin("wait_jobs", wait.clone());
+    server.notify("notifications/cancelled", json!({"requestId": id, "reason": TIMED_OUT[0]}));
+    open_gate(&server);
+    let waited = server.call("wait_jobs", wait).ok().text();
+    assert!(!waited.contains("job 2 ("), "the reply is about all of them: {waited}");
+}
+
+#[test]
+fn the_line_of_a_dialect_names_a_call_that_works_there() {
+    let mut server = Launch::stdio().args(&["--dialect", "run_shell_command"]).start();
+    let command = format!("echo early; {GATED}");
+    let id = server.begin("run_shell_command", json!({"command": command, "is_background": false}));
+    eventually("the command runs", || server.work().join("begun").exists());
+    server.notify("notifications/cancelled", json!({"requestId": id, "reason": TIMED_OUT[1]}));
+    let notice = eventually_some("the client is told", || {
+        let reply =
+            server.call("run_shell_command", json!({"command": ":", "is_background": false}));
+        reply.ok().structured().get("notice").cloned()
+    });
+    let line = format!("job 1 ({command}) is still running: read_shell_output(job=1)");
+    assert_eq!(notice, line);
+    let page = server.call("read_shell_output", json!({"job": 1})).ok();
+    assert_eq!(page.structured()["Output"], "early\n");
+    open_gate(&server);
+    eventually("it ends", || {
+        let page = server.call("read_shell_output", json!({"job": 1})).ok();
+        page.structured()["Exit Code"] == 7
+    });
 }
 
 #[test]

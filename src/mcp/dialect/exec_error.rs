@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use super::run::DialectReply;
+use super::run::{CallGivenUp, DialectReply};
 use crate::TaskLimit;
 use crate::ids::JobId;
 use crate::mcp::args::ArgError;
@@ -93,6 +93,8 @@ pub(crate) enum ExecError {
     Lost { why: String },
     #[error("the call was cancelled")]
     Cancelled,
+    #[error(transparent)]
+    GivenUp(#[from] CallGivenUp),
     #[error(transparent)]
     Busy(#[from] ReadBusy),
     #[error("the output could not be read: {0}; try again")]

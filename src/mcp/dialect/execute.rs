@@ -7,7 +7,7 @@ use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 
 use super::run::DialectReply;
-use super::run::{CapturedOutput, CapturedStream, submit, wait_for_end};
+use super::run::{CapturedOutput, CapturedStream, SlotWait, submit, wait_for_end};
 use crate::mcp::args::{ArgError, Args};
 use crate::mcp::schema::{ArgKind, ArgSpec};
 use crate::mcp::tools::ToolCall;
@@ -57,10 +57,13 @@ pub(super) async fn call(call: ToolCall<'_>, arguments: JsonObject) -> DialectRe
 }
 
 async fn execute(call: ToolCall<'_>, arguments: JsonObject) -> Result<DialectReply, String> {
-    let most = u64::try_from(call.client.max_timeout().as_millis()).unwrap_or(u64::MAX);
+    let max_timeout = call.client.max_timeout();
+    let most = u64::try_from(max_timeout.as_millis()).unwrap_or(u64::MAX);
     let submission = submission(arguments, most)?;
-    let job = submit(call, submission).await.map_err(|error| failure(&error.to_string()))?;
-    let ending = wait_for_end(call, &job).await;
+    let submitted = submit(call, submission, SlotWait::AtMost(max_timeout)).await;
+    let job = submitted.map_err(|error| failure(&error.to_string()))?;
+    let ending =
+        wait_for_end(call, &job).await.map_err(|given_up| failure(&given_up.to_string()))?;
     if let Some(why) = missing_result(&ending.outcome) {
         return Err(failure(&why));
     }

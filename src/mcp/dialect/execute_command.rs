@@ -10,8 +10,9 @@ use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 
 use super::run::DialectReply;
-use super::run::{read_stream, reserve_memory, submit, wait_for_end};
+use super::run::{CallGivenUp, SlotWait, read_stream, reserve_memory, submit, wait_for_end};
 use crate::mcp::args::{ArgError, Args};
+use crate::mcp::reply::describe_stop;
 use crate::mcp::schema::{ArgKind, ArgSpec};
 use crate::mcp::tools::ToolCall;
 use crate::outcome::{Outcome, not_run_text};
@@ -94,6 +95,12 @@ enum CommandError {
     Failed(String),
 }
 
+impl From<CallGivenUp> for CommandError {
+    fn from(error: CallGivenUp) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
 impl From<SubmitError> for CommandError {
     fn from(error: SubmitError) -> Self {
         match error {
@@ -119,18 +126,16 @@ impl From<SubmitError> for CommandError {
 
 async fn execute(call: ToolCall<'_>, command: &str) -> Result<CommandResult, CommandError> {
     let settings = &call.settings.dialect.execute_command;
-    let job = submit(
-        call,
-        Submission {
-            timeout: Some(settings.timeout.min(call.client.max_timeout())),
-            shell: Some(settings.shell.clone()),
-            logged: CommandLogging::No,
-            ..Submission::new(JobProgram::Shell(command.to_owned()))
-        },
-    )
-    .await?;
+    let max_timeout = call.client.max_timeout();
+    let submission = Submission {
+        timeout: Some(settings.timeout.min(max_timeout)),
+        shell: Some(settings.shell.clone()),
+        logged: CommandLogging::No,
+        ..Submission::new(JobProgram::Shell(command.to_owned()))
+    };
+    let job = submit(call, submission, SlotWait::AtMost(max_timeout)).await?;
     log_event(call, events::command_executing, command);
-    let ending = wait_for_end(call, &job).await;
+    let ending = wait_for_end(call, &job).await?;
     let (return_code, note) = match ending.outcome {
         Outcome::Exited { code } => (code, None),
         Outcome::Signaled { .. } => (NO_CODE, None),
@@ -138,7 +143,7 @@ async fn execute(call: ToolCall<'_>, command: &str) -> Result<CommandResult, Com
             let alive: Vec<u32> = ending.survivors.into_iter().chain(job.unattributed()).collect();
             (NO_CODE, Some(timeout_note(after, &alive)))
         }
-        Outcome::Stopped { by } => (NO_CODE, Some(format!("Command stopped ({})", by.word()))),
+        Outcome::Stopped { by } => (NO_CODE, Some(format!("Command {}", describe_stop(by)))),
         Outcome::Limit { which } => (NO_CODE, Some(format!("Command stopped: {which}"))),
         Outcome::NotRun { waited, .. } => return Err(CommandError::Failed(not_run_text(waited))),
         Outcome::FailedToStart(why) => return Err(CommandError::Failed(why.to_string())),

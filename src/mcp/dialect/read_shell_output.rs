@@ -9,9 +9,10 @@ use serde_json::{Value, json};
 
 use super::output_pages::{OutputPage, PageLimits, read_stream_page};
 use super::run::{DialectReply, reserve_memory};
-use super::run_shell_command::{CommandState, page_text, row_reply, unreadable};
+use super::run_shell_command::{COMMAND_LINES, CommandState, page_text, row_reply, unreadable};
 use crate::ids::JobNumber;
 use crate::mcp::args::{ArgError, Args};
+use crate::mcp::reply::MAX_LINES;
 use crate::mcp::schema::{ArgKind, ArgSpec};
 use crate::mcp::tools::ToolCall;
 use crate::service::{FindError, JobHandle};
@@ -27,6 +28,11 @@ const FIELDS: [ArgSpec; 4] = [
 ];
 
 const STREAMS: [&str; 2] = [Stream::Stdout.name(), Stream::Stderr.name()];
+
+/// The most lines for the fields of a reply beside the command and the output.
+const OTHER_LINES: usize = 20;
+/// The most lines of output in a reply of this dialect: some clients show no more of it.
+pub(super) const OUTPUT_LINES: usize = MAX_LINES - COMMAND_LINES - OTHER_LINES;
 
 /// The smallest page: any UTF-8 character fits.
 const MIN_BYTES: u64 = 4;
@@ -68,7 +74,8 @@ async fn read(call: ToolCall<'_>, arguments: JsonObject) -> Result<DialectReply,
     let state = CommandState::new(&job, job.status().ending().cloned());
     // The memory stays reserved until the reply is made.
     let _memory = reserve_memory(&job, most).await.map_err(unreadable)?;
-    let page = read_page(&job, args.stream, args.offset, most).await.map_err(unreadable)?;
+    let limits = PageLimits { bytes: most, lines: OUTPUT_LINES };
+    let page = read_page(&job, args.stream, args.offset, limits).await.map_err(unreadable)?;
     let mut rows = vec![
         ("Command", json!(job.spec().program.display())),
         ("Stream", json!(args.stream.name())),
@@ -114,14 +121,13 @@ impl ReadShellOutputArgs {
     }
 }
 
-/// Reads at most `most` bytes of a stream; offsets count only the bytes of that stream.
+/// Reads a page of a stream; offsets count only the bytes of that stream.
 pub(super) async fn read_page(
     job: &JobHandle,
     stream: Stream,
     start: u64,
-    most: usize,
+    limits: PageLimits,
 ) -> io::Result<OutputPage> {
-    let limits = PageLimits { bytes: most, lines: 0 };
     job.output().read_with(move |log| read_stream_page(log, stream, start, limits)).await
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures_util::stream;
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject};
 use serde_json::Value;
+use thiserror::Error;
 use tokio::time::timeout;
 
 use super::progress_lines::ProgressLines;
@@ -17,7 +18,7 @@ use crate::mcp::tools::{
 use crate::outcome::{JobEnding, StopBy};
 use crate::output::redaction::Redactor;
 use crate::output::{BlockingReader, PageEnd, PageRequest, ReadPermit};
-use crate::service::{JobHandle, StopRequest, Submission, SubmitError};
+use crate::service::{JobHandle, StopRequest, Submission, SubmitError, TenantClient};
 use crate::spec::{Stream, StreamMode};
 
 /// A wait limit longer than any deadline; the job's own deadline bounds the wait.
@@ -33,24 +34,56 @@ const MEMORY_PER_BYTE: usize = 4;
 /// The longest wait for memory: the command has already run, and its result is needed.
 const MEMORY_WAIT: Duration = Duration::from_secs(30);
 
+/// The longest wait of a job for a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SlotWait {
+    AtMost(Duration),
+    Unlimited,
+}
+
+/// The error for a call that its client gave up. Nobody reads the reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("the call was given up; its job goes on")]
+pub(crate) struct CallGivenUp;
+
+impl From<CallGivenUp> for String {
+    fn from(error: CallGivenUp) -> Self {
+        error.to_string()
+    }
+}
+
 /// Submits a job; from then on later calls of the same client may start. Its streams are kept apart,
 /// whatever the settings say: the documents' replies have a field for each.
 pub(super) async fn submit(
     call: ToolCall<'_>,
     submission: Submission,
+    slot_wait: SlotWait,
 ) -> Result<JobHandle, SubmitError> {
     let submission = Submission { streams: Some(StreamMode::Separate), ..submission };
     let job = call.client.submit(submission).await?;
     CallTurn::end(call.request);
+    if let SlotWait::AtMost(limit) = slot_wait {
+        // In a task of its own: the limit holds for the job, also after its call was given up.
+        tokio::spawn(withdraw_without_slot(call.client.clone(), job.clone(), limit));
+    }
     Ok(job)
+}
+
+/// Withdraws a job from the queue that gets no slot within `limit`.
+async fn withdraw_without_slot(client: TenantClient, job: JobHandle, limit: Duration) {
+    if timeout(limit, job.started()).await.is_err() {
+        stop(&client, &job, StopBy::NoSlot).await;
+    }
 }
 
 /// Waits until a job has ended. If a user cancels the call, the job is stopped, unless the settings
 /// say otherwise; a job whose client only stopped waiting goes on.
-pub(super) async fn wait_for_end(call: ToolCall<'_>, job: &JobHandle) -> JobEnding {
-    let end = run_to_end(call, job, call.client.max_timeout());
-    let wait_end = wait_for(call, NO_LIMIT, end, || progress_line([job])).await;
-    end_of_wait(call, job, wait_end).await
+pub(super) async fn wait_for_end(
+    call: ToolCall<'_>,
+    job: &JobHandle,
+) -> Result<JobEnding, CallGivenUp> {
+    let wait_end = wait_for(call, NO_LIMIT, job.finished(), || progress_line([job])).await;
+    end_wait(call, job, wait_end).await
 }
 
 /// Does the same, at most for `limit`; returns `None` if the job has not ended by then. It goes on.
@@ -58,27 +91,24 @@ pub(super) async fn wait_for_end_within(
     call: ToolCall<'_>,
     job: &JobHandle,
     limit: Duration,
-) -> Option<JobEnding> {
-    let end = run_to_end(call, job, call.client.max_timeout());
-    match wait_for(call, limit, end, || progress_line([job])).await {
-        WaitEnd::Over => None,
+) -> Result<Option<JobEnding>, CallGivenUp> {
+    match wait_for(call, limit, job.finished(), || progress_line([job])).await {
+        WaitEnd::Over => Ok(None),
         wait_end @ (WaitEnd::Done(_) | WaitEnd::Cancelled(_)) => {
-            Some(end_of_wait(call, job, wait_end).await)
+            end_wait(call, job, wait_end).await.map(Some)
         }
     }
 }
 
-/// Waits until a job has ended, sends every new line of output as progress, and waits for a slot at
-/// most for `slot_wait`.
+/// Waits until a job has ended, and sends every new line of output as progress.
 pub(super) async fn stream_to_end(
     call: ToolCall<'_>,
     job: &JobHandle,
-    slot_wait: Duration,
     max_bytes: usize,
-) -> JobEnding {
+) -> Result<JobEnding, CallGivenUp> {
     let progress = ProgressSender::for_call(call);
     let mut feed = ProgressLines::new(job, call.settings.progress_every, max_bytes);
-    let end = run_to_end(call, job, slot_wait);
+    let end = job.finished();
     let messages = stream::unfold(&mut feed, |feed| async move {
         let message = feed.next_message().await;
         Some((message, feed))
@@ -89,38 +119,34 @@ pub(super) async fn stream_to_end(
     {
         progress.send(&lines).await;
     }
-    end_of_wait(call, job, wait_end).await
+    end_wait(call, job, wait_end).await
 }
 
-/// Waits for the start of a job, at most for `slot_wait`, and then for its end. The job's timeout
-/// counts from its start. One future for both, so that reported progress never goes back.
-async fn run_to_end(call: ToolCall<'_>, job: &JobHandle, slot_wait: Duration) -> JobEnding {
-    if timeout(slot_wait, job.started()).await.is_err() {
-        stop(call, job, StopBy::NoSlot).await;
-    }
-    job.finished().await
-}
-
-async fn end_of_wait(
+/// Returns the ending of a job after the wait for it, and stops the job first if the wait was
+/// cancelled together with it.
+async fn end_wait(
     call: ToolCall<'_>,
     job: &JobHandle,
     wait_end: WaitEnd<JobEnding>,
-) -> JobEnding {
+) -> Result<JobEnding, CallGivenUp> {
     let effect = match wait_end {
-        WaitEnd::Done(ending) => return ending,
+        WaitEnd::Done(ending) => return Ok(ending),
         WaitEnd::Over => CancelEffect::JobEnds,
         WaitEnd::Cancelled(intent) => call.cancel_effect(intent, job),
     };
-    if effect == CancelEffect::JobEnds {
-        stop(call, job, StopBy::Cancel).await;
+    match effect {
+        CancelEffect::JobGoesOn => Err(CallGivenUp),
+        CancelEffect::JobEnds => {
+            stop(call.client, job, StopBy::Cancel).await;
+            Ok(job.finished().await)
+        }
     }
-    job.finished().await
 }
 
-async fn stop(call: ToolCall<'_>, job: &JobHandle, by: StopBy) {
+async fn stop(client: &TenantClient, job: &JobHandle, by: StopBy) {
     let stop_request = StopRequest { by, signal: None, grace: None };
     // A job that is no longer known has ended.
-    call.client.stop(job.id(), stop_request).await.ok();
+    client.stop(job.id(), stop_request).await.ok();
 }
 
 /// The beginning of one stream, up to a limit.

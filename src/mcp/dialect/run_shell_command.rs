@@ -7,11 +7,12 @@ use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::output_pages::OutputPage;
-use super::read_shell_output::{format_next_call, read_page};
-use super::run::{DialectReply, reserve_memory, submit, wait_for_end};
+use super::output_pages::{OutputPage, PageLimits};
+use super::read_shell_output::{OUTPUT_LINES, format_next_call, read_page};
+use super::run::{DialectReply, SlotWait, reserve_memory, submit, wait_for_end};
 use crate::ids::JobId;
 use crate::mcp::args::{ArgError, Args};
+use crate::mcp::reply::{describe_stop, fair_shares, trim_lines};
 use crate::mcp::schema::{ArgKind, ArgSpec};
 use crate::mcp::tools::ToolCall;
 use crate::outcome::{JobEnding, Outcome, StartError, not_run_text};
@@ -79,22 +80,43 @@ async fn run(call: ToolCall<'_>, arguments: JsonObject) -> Result<DialectReply, 
     let mut submission = args.submission;
     let marker = &call.settings.dialect.run_shell_command.marker;
     submission.env.extend(marker.iter().map(|name| (name.clone(), "1".to_owned())));
-    let job = submit(call, submission).await.map_err(|error| refusal_text(&error))?;
+    let slot_wait = match args.mode {
+        RunMode::Foreground => SlotWait::AtMost(call.client.max_timeout()),
+        RunMode::Background => SlotWait::Unlimited,
+    };
+    let submitted = submit(call, submission, slot_wait).await;
+    let job = submitted.map_err(|error| refusal_text(&error))?;
     let ending = match args.mode {
-        RunMode::Foreground => Some(wait_for_end(call, &job).await),
+        RunMode::Foreground => Some(wait_for_end(call, &job).await?),
         RunMode::Background => wait_for_first_output(call, &job).await,
     };
     let most = call.settings.max_page_bytes;
     // The memory stays reserved until the reply is made.
     let _memory = reserve_memory(&job, most.saturating_mul(2)).await.map_err(unreadable)?;
-    let report = CommandReport {
-        mode: args.mode,
-        stdout: read_page(&job, Stream::Stdout, 0, most).await.map_err(unreadable)?,
-        stderr: read_page(&job, Stream::Stderr, 0, most).await.map_err(unreadable)?,
-        state: CommandState::new(&job, ending),
-    };
+    let [stdout, stderr] = read_first_pages(&job, most).await.map_err(unreadable)?;
+    let state = CommandState::new(&job, ending);
+    let report = CommandReport { mode: args.mode, stdout, stderr, state };
     let is_error = report.state.failed_to_start();
     Ok(DialectReply { is_error, ..row_reply(report.rows(&job)) })
+}
+
+/// Reads the first page of each stream: at most `most` bytes of each, and together at most
+/// [`OUTPUT_LINES`], which they share evenly if both have many.
+async fn read_first_pages(job: &JobHandle, most: usize) -> io::Result<[OutputPage; 2]> {
+    let limits = PageLimits { bytes: most, lines: OUTPUT_LINES };
+    let mut pages = [
+        read_page(job, Stream::Stdout, 0, limits).await?,
+        read_page(job, Stream::Stderr, 0, limits).await?,
+    ];
+    let lines = [&pages[0], &pages[1]].map(|page| page_text(page).lines().count());
+    let shares = fair_shares(&lines, OUTPUT_LINES);
+    for (index, stream) in [Stream::Stdout, Stream::Stderr].into_iter().enumerate() {
+        if shares[index] < lines[index] {
+            let limits = PageLimits { lines: shares[index], ..limits };
+            pages[index] = read_page(job, stream, 0, limits).await?;
+        }
+    }
+    Ok(pages)
 }
 
 /// The error text if the output of a job cannot be read.
@@ -277,9 +299,16 @@ impl CommandState {
     }
 }
 
+/// The most lines of the command in the text of a reply; its structured form has all of them.
+pub(super) const COMMAND_LINES: usize = 100;
+
 /// Creates a reply with these fields, and the same as lines of text.
 pub(super) fn row_reply(rows: Vec<(&'static str, Value)>) -> DialectReply {
-    let text: Vec<String> = rows.iter().map(|(name, value)| row(name, value)).collect();
+    let text = rows.iter().map(|(name, value)| match *name {
+        "Command" => trim_lines(&row(name, value), COMMAND_LINES),
+        _ => row(name, value),
+    });
+    let text: Vec<String> = text.collect();
     let fields = rows.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     DialectReply { structured: Some(fields), ..DialectReply::text(text.join("\n")) }
 }
@@ -330,10 +359,10 @@ fn exit_fields(ending: &JobEnding) -> (Option<String>, Option<i32>, Option<i32>)
             )
         }
         Outcome::Stopped { by } => {
-            (Some(format!("the command was stopped ({})", by.word())), None, None)
+            (Some(format!("the command was {}", describe_stop(*by))), None, None)
         }
         Outcome::NotRun { by, waited } => {
-            let error = format!("the command {} ({})", not_run_text(*waited), by.word());
+            let error = format!("the command {} ({})", not_run_text(*waited), describe_stop(*by));
             (Some(error), None, None)
         }
         Outcome::Limit { which } => (Some(which.to_string()), None, None),

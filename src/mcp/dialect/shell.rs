@@ -7,10 +7,11 @@ use base64::engine::general_purpose::STANDARD;
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 
-use super::run::{CapturedOutput, CapturedStream, pretty, stream_to_end, submit};
+use super::run::{CallGivenUp, CapturedOutput, CapturedStream, SlotWait};
 use super::run::{DialectReply, ReplyText};
+use super::run::{pretty, stream_to_end, submit};
 use crate::mcp::args::{ArgError, Args};
-use crate::mcp::reply::mask;
+use crate::mcp::reply::{describe_stop, mask};
 use crate::mcp::schema::{ArgKind, ArgSpec};
 use crate::mcp::settings::{ResultFormat, ShellDialectSettings};
 use crate::mcp::tools::ToolCall;
@@ -76,10 +77,15 @@ pub(super) fn schema(settings: &ShellDialectSettings) -> Value {
 
 pub(super) async fn call(call: ToolCall<'_>, arguments: JsonObject) -> DialectReply {
     let settings = &call.settings.dialect.shell;
-    let result = match ShellArgs::read(arguments, settings) {
-        Ok(args) => run(call, args).await,
+    let args = match ShellArgs::read(arguments, settings) {
+        Ok(args) => args,
         // No command ran, so nothing is written to the abort file.
         Err(error) => return DialectReply::failure(error.to_string()),
+    };
+    let result = match run(call, args).await {
+        Ok(result) => result,
+        // The command may still succeed, so nothing is written to the abort file.
+        Err(given_up) => return DialectReply::failure(given_up.to_string()),
     };
     if let Some(path) = settings.abort_file.as_ref().filter(|_| result.is_error) {
         let mut text = format!("{}\n{}", result.text, pretty(&result.fields));
@@ -113,15 +119,15 @@ impl ShellArgs {
     }
 }
 
-async fn run(call: ToolCall<'_>, args: ShellArgs) -> ShellResult {
+async fn run(call: ToolCall<'_>, args: ShellArgs) -> Result<ShellResult, CallGivenUp> {
     let command = args.submission.program.display();
-    let job = match submit(call, args.submission).await {
+    let slot_wait = SlotWait::AtMost(call.settings.dialect.shell.max_timeout);
+    let job = match submit(call, args.submission, slot_wait).await {
         Ok(job) => job,
-        Err(error) => return refusal(command, &error),
+        Err(error) => return Ok(refusal(command, &error)),
     };
-    let slot_wait = call.settings.dialect.shell.max_timeout;
-    let ending = stream_to_end(call, &job, slot_wait, args.max_output).await;
-    match CapturedOutput::read_each(&job, args.max_output).await {
+    let ending = stream_to_end(call, &job, args.max_output).await?;
+    Ok(match CapturedOutput::read_each(&job, args.max_output).await {
         Ok(output) => {
             let suggestion = suggestion(call, &ending, &output).await;
             result(&job, &ending, &output, suggestion)
@@ -133,7 +139,7 @@ async fn run(call: ToolCall<'_>, args: ShellArgs) -> ShellResult {
             fields.insert("job".into(), job.id().number().into());
             ShellResult { text, fields, is_error: true }
         }
-    }
+    })
 }
 
 /// The sentence of a reply, and its metadata.
@@ -333,9 +339,9 @@ fn summary(ending: &JobEnding) -> String {
         Outcome::TimedOut { after } => {
             format!("Command timed out after {} seconds", after.as_secs())
         }
-        Outcome::Stopped { by } => format!("Command stopped ({})", by.word()),
+        Outcome::Stopped { by } => format!("Command {}", describe_stop(*by)),
         Outcome::NotRun { by, waited } => {
-            format!("Command {} ({})", not_run_text(*waited), by.word())
+            format!("Command {} ({})", not_run_text(*waited), describe_stop(*by))
         }
         Outcome::Limit { which } => format!("Command ended: {which}"),
         Outcome::FailedToStart(error) => {

@@ -20,11 +20,11 @@ use super::output_pages::{
     read_filtered_page, read_stream_page, stream_len, tail_preview,
 };
 use super::read_file_chunk::{SpillFormat, SpillUri};
-use super::run::{DialectReply, submit, wait_for_end_within};
+use super::run::{DialectReply, SlotWait, submit, wait_for_end_within};
 use super::shell_exec_args::{LargeOutputMode, PageSource, ShellExecArgs};
 use crate::ids::JobNumber;
 use crate::mcp::cursor::{Cursor, ParsedCursor};
-use crate::mcp::reply::progress_line;
+use crate::mcp::reply::{describe_stop, progress_line};
 use crate::mcp::tools::{CallTurn, ToolCall, WaitEnd, wait_for};
 use crate::outcome::{JobEnding, Outcome, StopBy, signal_name};
 use crate::output::ScanDeadline;
@@ -97,9 +97,10 @@ fn is_readable_run(job: &JobHandle) -> bool {
 }
 
 async fn run(call: ToolCall<'_>, args: &ShellExecArgs) -> Result<ExecRun, ExecError> {
-    let job = submit(call, args.submission.clone()).await?;
+    let slot_wait = SlotWait::AtMost(call.client.max_timeout());
+    let job = submit(call, args.submission.clone(), slot_wait).await?;
     let end = wait_for_end_within(call, &job, call.max_wait());
-    let ending = stop_if_large(&job, args, end).await;
+    let ending = stop_if_large(&job, args, end).await?;
     Ok(ExecRun { job, ending })
 }
 
@@ -114,7 +115,10 @@ async fn wait_for_earlier_run(
     match stop_if_large(&job, args, end).await {
         WaitEnd::Done(ending) => Ok(ExecRun { job, ending: Some(ending) }),
         WaitEnd::Over => Ok(ExecRun { job, ending: None }),
-        WaitEnd::Cancelled(_) => Err(ExecError::Cancelled),
+        WaitEnd::Cancelled(intent) => {
+            call.report_waited_jobs(intent, [job.id()]);
+            Err(ExecError::Cancelled)
+        }
     }
 }
 
@@ -324,7 +328,7 @@ impl ExitFields {
             Outcome::Lost { why } => return Err(ExecError::Lost { why: why.clone() }),
             Outcome::Signaled { signal, .. } => format!("killed by {}", signal_name(*signal)),
             Outcome::TimedOut { after } => format!("timed out after {}s", after.as_secs()),
-            Outcome::Stopped { by } => format!("stopped ({})", by.word()),
+            Outcome::Stopped { by } => describe_stop(*by).to_owned(),
             Outcome::NotRun { waited, .. } => return Err(ExecError::NotRun(*waited)),
             Outcome::Limit { which } => which.to_string(),
         };

@@ -145,7 +145,7 @@ pub(super) fn trim_text(text: &str, limit: usize) -> String {
 }
 
 /// Returns at most `limit` lines of a text, with a note of how many are missing.
-pub(super) fn trim_lines(text: &str, limit: usize) -> String {
+pub(crate) fn trim_lines(text: &str, limit: usize) -> String {
     let lines = text.lines().count();
     if lines <= limit {
         return text.to_owned();

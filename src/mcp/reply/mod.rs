@@ -20,7 +20,7 @@ mod unreported;
 mod verdict;
 
 pub(super) use body::ShownOutput;
-pub(super) use budget::TokenBudget;
+pub(super) use budget::{MAX_LINES, TokenBudget, fair_shares, trim_lines};
 pub(super) use error::ToolError;
 pub(super) use excerpt::{
     ReadPosition, beyond_end_notice, quick_digest, show, show_base64, show_digest, show_from,
@@ -38,7 +38,7 @@ pub(super) use search::{
 };
 pub(super) use tool_reply::{PortStatus, ToolReply, mask, mask_value};
 pub(super) use unreported::{NextCall, unreported_lines};
-pub(super) use verdict::{progress_line, status_line};
+pub(super) use verdict::{describe_stop, progress_line, status_line};
 
 #[cfg(test)]
 mod tests;

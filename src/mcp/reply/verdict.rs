@@ -93,9 +93,9 @@ pub(super) fn ending_text(job: &JobSnapshot, ending: &JobEnding) -> String {
         }
         Outcome::TimedOut { after } => format!("timed out after {}", bound(*after)),
         Outcome::NotRun { by, waited } => {
-            return format!("{} ({})", not_run_text(*waited), stop_text(*by));
+            return format!("{} ({})", not_run_text(*waited), describe_stop(*by));
         }
-        Outcome::Stopped { by } => stop_text(*by).to_owned(),
+        Outcome::Stopped { by } => describe_stop(*by).to_owned(),
         Outcome::Limit { which: LimitKind::OutputBytes(limit) } => {
             format!("output limit of {} reached", size(*limit))
         }
@@ -126,7 +126,8 @@ pub(super) fn ending_text(job: &JobSnapshot, ending: &JobEnding) -> String {
     }
 }
 
-const fn stop_text(by: StopBy) -> &'static str {
+/// Says who stopped a job, or why.
+pub(crate) const fn describe_stop(by: StopBy) -> &'static str {
     match by {
         StopBy::Client => "stopped on request",
         StopBy::Cancel => "stopped: its call was cancelled",

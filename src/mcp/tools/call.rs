@@ -15,6 +15,7 @@ use rmcp::service::RequestContext;
 use tokio::time::{MissedTickBehavior, interval_at, sleep};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use crate::ids::JobId;
 use crate::mcp::approvals::ApprovalRetry;
 use crate::mcp::cancellation::{CancelIntent, CancelNotice};
 use crate::mcp::reply::{ReplyFitter, ShownOutput, TokenBudget, ToolError, ToolReply};
@@ -22,7 +23,7 @@ use crate::mcp::settings::McpSettings;
 use crate::mcp::snapshot::JobSnapshot;
 use crate::output::ScanDeadline;
 use crate::output::{BlockingReader, LogReader, ReadBusy, ReadPermit, scan_with};
-use crate::service::{ApprovalQuestion, JobHandle, ParkedSubmission, ReportTo, TenantClient};
+use crate::service::{ApprovalQuestion, JobHandle, ParkedSubmission, TenantClient};
 
 /// The context of one tool call.
 #[derive(Debug, Clone, Copy)]
@@ -73,13 +74,24 @@ impl ToolCall<'_> {
     pub(crate) fn cancel_effect(&self, intent: CancelIntent, job: &JobHandle) -> CancelEffect {
         let effect = CancelEffect::from_intent(intent, self.settings);
         if effect == CancelEffect::JobGoesOn {
-            let to = match intent {
-                CancelIntent::UserCancel | CancelIntent::ClientGaveUp => ReportTo::SameSession,
-                CancelIntent::ClientHungUp => ReportTo::AnySession,
-            };
-            self.client.report_later(job.id(), to);
+            self.client.report_later(job.id(), intent.report_to());
         }
         effect
+    }
+
+    /// Has the next reply to this client say what became of the jobs for which this cancelled call
+    /// waited. A user who cancels a wait knows them.
+    pub(crate) fn report_waited_jobs(
+        &self,
+        intent: CancelIntent,
+        jobs: impl IntoIterator<Item = JobId>,
+    ) {
+        match intent {
+            CancelIntent::UserCancel => {}
+            CancelIntent::ClientGaveUp | CancelIntent::ClientHungUp => {
+                jobs.into_iter().for_each(|job| self.client.report_later(job, intent.report_to()));
+            }
+        }
     }
 
     /// Returns how long this call waits: as requested, but at most [`ToolCall::max_wait`].

@@ -82,7 +82,10 @@ pub(in crate::mcp) async fn call(call: ToolCall<'_>, args: Args) -> Result<ToolR
             let searched_from = searched_from(&args, &waits);
             (WaitResult::Nothing, Some(TimedOutWait { consecutive, shortened_to, searched_from }))
         }
-        WaitEnd::Cancelled(_) => (WaitResult::Nothing, None),
+        WaitEnd::Cancelled(intent) => {
+            call.report_waited_jobs(intent, ids(&known));
+            (WaitResult::Nothing, None)
+        }
     };
     let (job_events, port_status) = match result {
         WaitResult::Jobs(job_events) => (job_events, PortStatus::No),

@@ -83,3 +83,50 @@ fn a_call_that_is_cancelled_in_the_queue_was_not_run() {
         audit_text(&server).contains("\"why\":\"cancel: waited ")
     });
 }
+
+#[test]
+fn the_wait_for_a_slot_is_bounded_also_after_the_client_gave_up() {
+    let config = "[job]\ntimeout_s = 1\nmax_timeout_s = 1\n[execute_command]\ntimeout = 1\n";
+    let mut server = Launch::http().args(&["--dialect", ALL]).config(config).start();
+    let mut connection = HttpConnection::open(server.http().address());
+    connection.send(&HttpRequest::post("/api/v1/queue/pause", &json!({})));
+    connection.answer().text();
+    for (tool, arguments) in calls("touch ran") {
+        let id = server.fresh_id();
+        let call = json!({"name": tool, "arguments": arguments});
+        let message = server.http().era().request(id, "tools/call", call);
+        let _given_up = server.http().post(&message);
+        let queued = json!({"state": "queued"});
+        eventually("the command waits", || {
+            !server.call("list_jobs", queued.clone()).ok().text().contains("0 queued")
+        });
+        let reason = "MCP error -32001: Request timed out";
+        server.notify("notifications/cancelled", json!({"requestId": id, "reason": reason}));
+        eventually(&format!("the job of {tool} is withdrawn"), || {
+            server.call("list_jobs", queued.clone()).ok().text().contains("0 queued")
+        });
+    }
+    let listed = server.call("list_jobs", json!({})).ok().text();
+    assert_eq!(listed.matches("for a slot and was not run").count(), 5, "{listed}");
+    assert!(!server.work().join("ran").exists());
+}
+
+#[test]
+fn a_command_that_is_stopped_in_the_queue_says_that_it_was_stopped_on_request() {
+    let config = "[queue]\nslots = 1\n";
+    for (tool, arguments) in calls("touch ran") {
+        let mut server = Launch::stdio().args(&["--dialect", ALL]).config(config).start();
+        server.start("while [ ! -e gate ]; do sleep 0.05; done");
+        let id = server.begin(tool, arguments);
+        eventually("the command waits", || {
+            server.call("list_jobs", json!({"state": "queued"})).ok().text().contains("touch ran")
+        });
+        server.call("stop_jobs", json!({"jobs": [2]})).ok();
+        let told = server.finish(id).0["result"].to_string();
+        assert!(told.contains("for a slot and was not run"), "{tool}: {told}");
+        assert!(!told.contains("(client)"), "{tool}: {told}");
+        if tool == "shell" {
+            assert!(told.contains("was not run (stopped on request)"), "{told}");
+        }
+    }
+}

@@ -29,7 +29,7 @@ fn read_on(server: &mut TestServer, first: &str) -> String {
     while let Some(call) = next {
         let page = follow(server, &call);
         let output = page["Output"].as_str().expect("a text");
-        assert!(!output.is_empty() && output.len() <= 4096, "{page}");
+        assert!(!output.is_empty() && output.len() <= 16_384, "{page}");
         text.push_str(output);
         next = page["Next Call"].as_str().map(str::to_owned);
         assert_eq!(next.is_none(), page["End"] == page["Total"], "{page}");
@@ -56,6 +56,42 @@ fn a_cut_is_a_field_and_the_rest_can_be_read() {
             assert_eq!(shown + &read_on(&mut server, note), whole, "{name}");
         }
     }
+}
+
+/// The most lines of a reply: some clients show only the first 2,000.
+const MAX_LINES: usize = 1900;
+
+#[test]
+fn a_reply_has_no_more_lines_than_clients_show() {
+    let numbers = |last: u32| (1..=last).map(|n| format!("{n}\n")).collect::<String>();
+    let comment = "# line\n".repeat(3000);
+    each(|server| {
+        for (lines, command) in [
+            ([5000, 4000], "seq 5000; seq 4000 >&2".to_owned()),
+            ([4000, 3], "seq 4000; seq 3 >&2".to_owned()),
+            ([1700, 0], "seq 1700".to_owned()),
+            ([2000, 2000], format!("{comment}seq 2000; seq 2000 >&2")),
+        ] {
+            let reply = run(server, json!({"command": command, "is_background": false}));
+            let text = reply.text();
+            assert!(text.lines().count() <= MAX_LINES, "{}", text.lines().count());
+            let reply = fields(reply);
+            assert_eq!(reply["Command"], command);
+            let mut notes = reply["Truncated"].as_str().unwrap_or_default().split("; ");
+            for (name, last) in ["Stdout", "Stderr"].into_iter().zip(lines) {
+                let mut shown = reply[name].as_str().expect("a text").to_owned();
+                if shown != numbers(last) {
+                    shown += &read_on(server, notes.next().expect("a call that reads on"));
+                }
+                assert_eq!(shown, numbers(last), "{name}");
+            }
+            assert_eq!(reply.get("Truncated").is_none(), lines == [1700, 0]);
+        }
+        let whole = json!({"job": 1, "max_bytes": 1_000_000});
+        let page = server.call("read_shell_output", whole).ok();
+        assert!(page.text().lines().count() <= MAX_LINES);
+        assert!(page.structured()["Next Call"].is_string());
+    });
 }
 
 #[test]
