@@ -119,7 +119,7 @@ impl StopBy {
 
 /// Says how long a job waited in vain, such as `waited 12.0s for a slot and was not run`.
 #[must_use]
-pub fn not_run_text(waited: Duration) -> String {
+pub fn format_not_run(waited: Duration) -> String {
     format!("waited {:.1}s for a slot and was not run", waited.as_secs_f64())
 }
 

@@ -10,7 +10,7 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::RunFlags;
-use crate::outcome::{JobEnding, Outcome, StartError, StopBy, not_run_text};
+use crate::outcome::{JobEnding, Outcome, StartError, StopBy, format_not_run};
 use crate::output::{LogReader, PageEnd, PageRequest};
 use crate::service::{CallerIdentity, JobHandle, JobService, StopRequest, Submission, SubmitError};
 use crate::spec::{JobProgram, Stdin, Stream, StreamMode};
@@ -201,7 +201,7 @@ fn explain_ending(ending: &JobEnding) -> RunResult {
             plain(signal_exit_code(ending.kill.map_or(libc::SIGTERM, |kill| kill.first)))
         }
         Outcome::NotRun { waited, .. } => {
-            with_message(signal_exit_code(libc::SIGTERM), not_run_text(*waited))
+            with_message(signal_exit_code(libc::SIGTERM), format_not_run(*waited))
         }
         Outcome::Limit { which } => with_message(OUR_FAILURE, format!("ended: {which}")),
         Outcome::FailedToStart(why) => with_message(start_failure_exit_code(why), why.to_string()),

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::approvals::question_result;
 use super::args::Args;
 use super::dialect::{DialectReply, DialectTool};
-use super::reply::{NextCall, TokenBudget, ToolError, unreported_lines};
+use super::reply::{NextCall, TokenBudget, ToolError, format_unreported};
 use super::schema::{ToolEffect, ToolSpec};
 use super::settings::{DialectSettings, ToolDialect};
 use super::tasks;
@@ -259,7 +259,7 @@ async fn report_unreported(call: ToolCall<'_>) -> Option<String> {
             unreported.push((call.snapshot(&job).await, command));
         }
     }
-    unreported_lines(&unreported, NextCall::for_dialects(&call.settings.dialects))
+    format_unreported(&unreported, NextCall::for_dialects(&call.settings.dialects))
 }
 
 /// Runs a dialect's tool; a panic becomes a failure reply.

@@ -10,7 +10,7 @@ use crate::TaskLimit;
 use crate::ids::JobId;
 use crate::mcp::args::ArgError;
 use crate::mcp::cursor::{Cursor, ParsedCursor, shorten_cursor};
-use crate::outcome::{StartError, not_run_text};
+use crate::outcome::{StartError, format_not_run};
 use crate::output::json::QueryError;
 use crate::output::pattern::PatternError;
 use crate::output::{GzipError, ReadBusy};
@@ -87,7 +87,7 @@ pub(crate) enum ExecError {
         "the output is larger than a page of {bytes} bytes and {lines} lines (on_large_output is \"error\"); what there is of it is kept: the same call with on_large_output \"spill\" and page.cursor \"bytes:0@{job}\" reads it and runs nothing"
     )]
     TooLarge { bytes: usize, lines: usize, job: JobId },
-    #[error("the command {}; call again", not_run_text(*.0))]
+    #[error("the command {}; call again", format_not_run(*.0))]
     NotRun(Duration),
     #[error("the command was lost: {why}; what it wrote is kept")]
     Lost { why: String },

@@ -11,7 +11,7 @@ use super::run::{CapturedOutput, CapturedStream, SlotWait, submit, wait_for_end}
 use crate::mcp::args::{ArgError, Args};
 use crate::mcp::schema::{ArgKind, ArgSpec};
 use crate::mcp::tools::ToolCall;
-use crate::outcome::{JobEnding, Outcome, not_run_text};
+use crate::outcome::{JobEnding, Outcome, format_not_run};
 use crate::service::{JobHandle, Submission};
 use crate::spec::{JobProgram, Stdin};
 use crate::telemetry::events;
@@ -59,26 +59,26 @@ pub(super) async fn call(call: ToolCall<'_>, arguments: JsonObject) -> DialectRe
 async fn execute(call: ToolCall<'_>, arguments: JsonObject) -> Result<DialectReply, String> {
     let max_timeout = call.client.max_timeout();
     let most = u64::try_from(max_timeout.as_millis()).unwrap_or(u64::MAX);
-    let submission = submission(arguments, most)?;
+    let submission = read_submission(arguments, most)?;
     let submitted = submit(call, submission, SlotWait::AtMost(max_timeout)).await;
-    let job = submitted.map_err(|error| failure(&error.to_string()))?;
+    let job = submitted.map_err(|error| format_failure(&error.to_string()))?;
     let ending =
-        wait_for_end(call, &job).await.map_err(|given_up| failure(&given_up.to_string()))?;
-    if let Some(why) = missing_result(&ending.outcome) {
-        return Err(failure(&why));
+        wait_for_end(call, &job).await.map_err(|given_up| format_failure(&given_up.to_string()))?;
+    if let Some(why) = explain_missing_result(&ending.outcome) {
+        return Err(format_failure(&why));
     }
     let most = call.settings.dialect.execute.max_output;
-    let output = CapturedOutput::read_together(&job, most).await.map_err(read_failure)?;
-    log(call, &job, &output);
-    Ok(DialectReply::fields(fields(&job, &ending, &output)))
+    let output = CapturedOutput::read_together(&job, most).await.map_err(format_read_failure)?;
+    log_output(call, &job, &output);
+    Ok(DialectReply::fields(build_fields(&job, &ending, &output)))
 }
 
 /// Says why a job has no result, in the document's words if it has some.
-fn missing_result(outcome: &Outcome) -> Option<String> {
+fn explain_missing_result(outcome: &Outcome) -> Option<String> {
     match outcome {
         Outcome::FailedToStart(_) => Some("spawn failed".to_owned()),
         Outcome::Lost { .. } => Some("wait failed".to_owned()),
-        Outcome::NotRun { waited, .. } => Some(not_run_text(*waited)),
+        Outcome::NotRun { waited, .. } => Some(format_not_run(*waited)),
         Outcome::Exited { .. }
         | Outcome::Signaled { .. }
         | Outcome::TimedOut { .. }
@@ -87,16 +87,16 @@ fn missing_result(outcome: &Outcome) -> Option<String> {
     }
 }
 
-fn read_failure(_: io::Error) -> String {
-    failure("read failed")
+fn format_read_failure(_: io::Error) -> String {
+    format_failure("read failed")
 }
 
-fn failure(why: &str) -> String {
+fn format_failure(why: &str) -> String {
     format!("Error: execute: {why}")
 }
 
 /// Parses the arguments; `most` is the longest allowed deadline in milliseconds.
-fn submission(arguments: JsonObject, most: u64) -> Result<Submission, String> {
+fn read_submission(arguments: JsonObject, most: u64) -> Result<Submission, String> {
     let read = || {
         let mut args = Args::strict(arguments, &FIELDS)?;
         let command = args.text("command")?.unwrap_or_default();
@@ -121,7 +121,7 @@ fn submission(arguments: JsonObject, most: u64) -> Result<Submission, String> {
     })
 }
 
-fn fields(job: &JobHandle, ending: &JobEnding, output: &CapturedOutput) -> JsonObject {
+fn build_fields(job: &JobHandle, ending: &JobEnding, output: &CapturedOutput) -> JsonObject {
     let exit_code = match ending.outcome {
         Outcome::Exited { code } => Value::from(code),
         Outcome::Signaled { .. }
@@ -145,7 +145,7 @@ fn fields(job: &JobHandle, ending: &JobEnding, output: &CapturedOutput) -> JsonO
 }
 
 /// Logs the beginning of the output, up to the configured size.
-fn log(call: ToolCall<'_>, job: &JobHandle, output: &CapturedOutput) {
+fn log_output(call: ToolCall<'_>, job: &JobHandle, output: &CapturedOutput) {
     let most = call.settings.dialect.execute.logged;
     let redactor = call.client.redactor();
     let shown = |stream: &CapturedStream| {
@@ -165,18 +165,27 @@ mod tests {
     fn each_failure_has_the_words_of_the_document() {
         let start = Outcome::FailedToStart(StartError::NotFound { program: "x".to_owned() });
         let lost = Outcome::Lost { why: "the actor failed".to_owned() };
-        assert_eq!(failure(&missing_result(&start).unwrap()), "Error: execute: spawn failed");
-        assert_eq!(failure(&missing_result(&lost).unwrap()), "Error: execute: wait failed");
-        assert_eq!(read_failure(io::ErrorKind::TimedOut.into()), "Error: execute: read failed");
+        assert_eq!(
+            format_failure(&explain_missing_result(&start).unwrap()),
+            "Error: execute: spawn failed"
+        );
+        assert_eq!(
+            format_failure(&explain_missing_result(&lost).unwrap()),
+            "Error: execute: wait failed"
+        );
+        assert_eq!(
+            format_read_failure(io::ErrorKind::TimedOut.into()),
+            "Error: execute: read failed"
+        );
         for code in [0, 1] {
-            assert_eq!(missing_result(&Outcome::Exited { code }), None);
+            assert_eq!(explain_missing_result(&Outcome::Exited { code }), None);
         }
     }
 
     #[test]
     fn without_arguments_a_shell_reads_the_command() {
         let parse =
-            |given: Value| submission(given.as_object().cloned().unwrap_or_default(), 10_000);
+            |given: Value| read_submission(given.as_object().cloned().unwrap_or_default(), 10_000);
         let shell = parse(json!({"command": "echo hi", "timeout_ms": 1500})).unwrap();
         assert_eq!(shell.program, JobProgram::Shell("echo hi".to_owned()));
         assert_eq!(shell.timeout, Some(Duration::from_millis(1500)));

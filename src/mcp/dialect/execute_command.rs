@@ -15,7 +15,7 @@ use crate::mcp::args::{ArgError, Args};
 use crate::mcp::reply::describe_stop;
 use crate::mcp::schema::{ArgKind, ArgSpec};
 use crate::mcp::tools::ToolCall;
-use crate::outcome::{Outcome, not_run_text};
+use crate::outcome::{Outcome, format_not_run};
 use crate::service::{
     AdmissionError, CommandLogging, DirectoryEntry, DirectoryListing, FilePage, JobHandle,
     Submission, SubmitError, WriteOutcome,
@@ -41,7 +41,7 @@ pub(super) fn schema() -> Value {
 }
 
 pub(super) async fn call(call: ToolCall<'_>, arguments: JsonObject) -> DialectReply {
-    let command = match command(arguments) {
+    let command = match read_command(arguments) {
         Ok(command) => command,
         Err(text) => return DialectReply::failure(text),
     };
@@ -62,7 +62,7 @@ pub(super) async fn call(call: ToolCall<'_>, arguments: JsonObject) -> DialectRe
     DialectReply::pretty(fields)
 }
 
-fn command(arguments: JsonObject) -> Result<String, String> {
+fn read_command(arguments: JsonObject) -> Result<String, String> {
     const MISSING: &str = "Missing command argument";
     let mut args = Args::new(Some(arguments), &FIELDS).map_err(|error| match error {
         ArgError::Missing { .. } => MISSING.to_owned(),
@@ -141,21 +141,21 @@ async fn execute(call: ToolCall<'_>, command: &str) -> Result<CommandResult, Com
         Outcome::Signaled { .. } => (NO_CODE, None),
         Outcome::TimedOut { after } => {
             let alive: Vec<u32> = ending.survivors.into_iter().chain(job.unattributed()).collect();
-            (NO_CODE, Some(timeout_note(after, &alive)))
+            (NO_CODE, Some(format_timeout_note(after, &alive)))
         }
         Outcome::Stopped { by } => (NO_CODE, Some(format!("Command {}", describe_stop(by)))),
         Outcome::Limit { which } => (NO_CODE, Some(format!("Command stopped: {which}"))),
-        Outcome::NotRun { waited, .. } => return Err(CommandError::Failed(not_run_text(waited))),
+        Outcome::NotRun { waited, .. } => return Err(CommandError::Failed(format_not_run(waited))),
         Outcome::FailedToStart(why) => return Err(CommandError::Failed(why.to_string())),
         Outcome::Lost { why } => return Err(CommandError::Failed(why)),
     };
     let output =
         read_output(call, &job).await.map_err(|error| CommandError::Failed(error.to_string()))?;
     log_event(call, events::command_exited, &return_code.to_string());
-    Ok(CommandResult { output: with_note(output, note), return_code })
+    Ok(CommandResult { output: append_note(output, note), return_code })
 }
 
-fn timeout_note(after: Duration, survivors: &[u32]) -> String {
+fn format_timeout_note(after: Duration, survivors: &[u32]) -> String {
     let left = if survivors.is_empty() {
         "everything it had started was killed".to_owned()
     } else {
@@ -183,11 +183,11 @@ async fn read_text(call: ToolCall<'_>, job: &JobHandle, stream: Stream) -> io::R
         let name = stream.name();
         format!("[{name} cut after its first {shown} bytes; job {} keeps all of it]", job.id())
     });
-    Ok(with_note(captured.text(), cut))
+    Ok(append_note(captured.text(), cut))
 }
 
 /// Appends a note on a line of its own.
-fn with_note(mut text: String, note: Option<String>) -> String {
+fn append_note(mut text: String, note: Option<String>) -> String {
     let Some(note) = note else { return text };
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
@@ -364,7 +364,7 @@ mod tests {
 
     #[test]
     fn only_the_command_argument_is_accepted() {
-        let parse = |given: Value| command(given.as_object().cloned().unwrap_or_default());
+        let parse = |given: Value| read_command(given.as_object().cloned().unwrap_or_default());
         assert_eq!(parse(json!({"command": "ls -la"})), Ok("ls -la".to_owned()));
         for missing in [json!({}), json!({"command": null})] {
             assert_eq!(parse(missing), Err("Missing command argument".to_owned()));
@@ -382,16 +382,16 @@ mod tests {
     fn a_timeout_reports_surviving_processes() {
         let after = Duration::from_millis(1500);
         let killed = "Command timed out after 1.5s; everything it had started was killed";
-        assert_eq!(timeout_note(after, &[]), killed);
-        assert!(timeout_note(after, &[7]).ends_with("may be of it and are alive: [7]"));
+        assert_eq!(format_timeout_note(after, &[]), killed);
+        assert!(format_timeout_note(after, &[7]).ends_with("may be of it and are alive: [7]"));
     }
 
     #[test]
     fn a_note_is_on_its_own_line() {
         for (text, expected) in [("", "N\n"), ("a", "a\nN\n"), ("a\n", "a\nN\n")] {
-            assert_eq!(with_note(text.to_owned(), Some("N".to_owned())), expected);
+            assert_eq!(append_note(text.to_owned(), Some("N".to_owned())), expected);
         }
-        assert_eq!(with_note("a".to_owned(), None), "a");
+        assert_eq!(append_note("a".to_owned(), None), "a");
     }
 
     #[track_caller]

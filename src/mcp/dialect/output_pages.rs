@@ -43,7 +43,7 @@ impl TextStyle {
 
     fn apply(self, text: String) -> String {
         let text = match self.escapes {
-            Escapes::Strip if text.contains('\x1b') => without_escapes(&text),
+            Escapes::Strip if text.contains('\x1b') => strip_escapes(&text),
             Escapes::Strip | Escapes::Keep => text,
         };
         match self.newline {
@@ -92,7 +92,7 @@ impl Chunk {
 }
 
 /// Removes escape codes, line by line: an unterminated code must not hide the following lines.
-fn without_escapes(text: &str) -> String {
+fn strip_escapes(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
         let content = line.trim_end_matches(['\r', '\n']);
@@ -194,10 +194,12 @@ pub(super) fn read_filtered_page(
 ) -> Result<OutputPage, ExecError> {
     match filter {
         OutputFilter::None => Ok(read_stream_page(log, Stream::Stdout, start, limits)?),
-        OutputFilter::Grep(pattern) => Ok(matching_lines(log, pattern, start, limits, deadline)?),
+        OutputFilter::Grep(pattern) => {
+            Ok(find_matching_lines(log, pattern, start, limits, deadline)?)
+        }
         OutputFilter::Query(expression) => {
             let result = query_json(log, Some(Stream::Stdout), expression, memory, deadline)?;
-            Ok(page_of_text(&result.text, start, limits.bytes))
+            Ok(cut_text_page(&result.text, start, limits.bytes))
         }
     }
 }
@@ -237,7 +239,7 @@ pub(super) fn stream_len(log: &BlockingReader, stream: Stream) -> u64 {
 
 /// Reads a page of matching lines. Offsets count all bytes of stdout, so a page may skip many of
 /// them.
-fn matching_lines(
+fn find_matching_lines(
     log: &BlockingReader,
     pattern: &LinePattern,
     start: u64,
@@ -269,7 +271,7 @@ fn matching_lines(
 }
 
 /// Returns the part of `text` from `start` on that fits; it ends at a character boundary.
-fn page_of_text(text: &str, start: u64, max: usize) -> OutputPage {
+fn cut_text_page(text: &str, start: u64, max: usize) -> OutputPage {
     let from = usize::try_from(start).unwrap_or(usize::MAX).min(text.len());
     let end = text.floor_char_boundary(from.saturating_add(max)).max(from);
     let bytes = text.as_bytes()[from..end].to_vec();
@@ -320,19 +322,19 @@ const PREVIEW_READ: PageLimits = PageLimits { bytes: 4096, lines: 10 };
 const PREVIEW_CHARS: usize = 500;
 
 /// Returns the beginning of stdout as text in this style.
-pub(super) fn head_preview(
+pub(super) fn read_head_preview(
     log: &BlockingReader,
     style: TextStyle,
     redactor: &Redactor,
 ) -> io::Result<String> {
     let page = read_stream_page(log, Stream::Stdout, 0, PREVIEW_READ)?.without_trailing_cr();
-    let shown = preview(&page.bytes, style, redactor);
+    let shown = format_preview(&page.bytes, style, redactor);
     let end = shown.char_indices().nth(PREVIEW_CHARS).map_or(shown.len(), |(at, _)| at);
     Ok(shown[..end].to_owned())
 }
 
 /// Returns the end of stdout as text in this style.
-pub(super) fn tail_preview(
+pub(super) fn read_tail_preview(
     log: &BlockingReader,
     style: TextStyle,
     redactor: &Redactor,
@@ -341,13 +343,13 @@ pub(super) fn tail_preview(
     let from = log.tail_start(Some(Stream::Stdout), bytes, lines)?;
     let start = stream_offset(log, Stream::Stdout, from)?;
     let page = read_stream_page(log, Stream::Stdout, start, PREVIEW_READ)?;
-    let shown = preview(&page.bytes, style, redactor);
+    let shown = format_preview(&page.bytes, style, redactor);
     let from = shown.char_indices().rev().nth(PREVIEW_CHARS - 1).map_or(0, |(at, _)| at);
     Ok(shown[from..].to_owned())
 }
 
 /// Returns bytes as text in this style; empty if they are binary.
-fn preview(bytes: &[u8], style: TextStyle, redactor: &Redactor) -> String {
+fn format_preview(bytes: &[u8], style: TextStyle, redactor: &Redactor) -> String {
     if str::from_utf8(bytes).is_err() && views::is_binary(bytes) {
         return String::new();
     }

@@ -97,7 +97,7 @@ impl<'a> ProgressLines<'a> {
             // What is left over is read without waiting for more.
             self.seen = page.end;
         }
-        let length = message_len(&page, part);
+        let length = measure_message(&page, part);
         self.next = page.end - (page.bytes.len() - length) as u64;
         let bytes = &page.bytes[..length];
         if bytes.is_empty() || views::is_binary(bytes) {
@@ -120,7 +120,7 @@ enum LinePart {
 
 /// Returns how many bytes of a page go into a message: whole lines, or part of a line that is
 /// longer than a message.
-fn message_len(page: &LogPage, part: LinePart) -> usize {
+fn measure_message(page: &LogPage, part: LinePart) -> usize {
     let all = page.bytes.len();
     match page.end_kind {
         PageEnd::More | PageEnd::Complete => all,
@@ -159,7 +159,7 @@ mod tests {
             ("very long", PageEnd::More, LinePart::Whole, 9),
             ("last", PageEnd::Complete, LinePart::Whole, 4),
         ] {
-            let length = message_len(&page(bytes.as_bytes(), end_kind), part);
+            let length = measure_message(&page(bytes.as_bytes(), end_kind), part);
             assert_eq!(length, expected, "{bytes:?} {end_kind:?} {part:?}");
         }
     }

@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 
 use super::output_pages::{OutputPage, PageLimits, read_stream_page};
 use super::run::{DialectReply, reserve_memory};
-use super::run_shell_command::{COMMAND_LINES, CommandState, page_text, row_reply, unreadable};
+use super::run_shell_command::{
+    COMMAND_LINES, CommandState, build_row_reply, decode_page, format_read_error,
+};
 use crate::ids::JobNumber;
 use crate::mcp::args::{ArgError, Args};
 use crate::mcp::reply::MAX_LINES;
@@ -69,28 +71,29 @@ async fn read(call: ToolCall<'_>, arguments: JsonObject) -> Result<DialectReply,
     let max = call.settings.max_page_bytes;
     let args = ReadShellOutputArgs::read(arguments, max).map_err(|error| error.to_string())?;
     let most = args.max_bytes.unwrap_or(call.settings.page_bytes);
-    let job = call.client.find(call.client.job_id(args.job)).await.map_err(find_error_text)?;
+    let job = call.client.find(call.client.job_id(args.job)).await.map_err(format_find_error)?;
     // Taken before the read: the output of a command that has ended is complete.
     let state = CommandState::new(&job, job.status().ending().cloned());
     // The memory stays reserved until the reply is made.
-    let _memory = reserve_memory(&job, most).await.map_err(unreadable)?;
+    let _memory = reserve_memory(&job, most).await.map_err(format_read_error)?;
     let limits = PageLimits { bytes: most, lines: OUTPUT_LINES };
-    let page = read_page(&job, args.stream, args.offset, limits).await.map_err(unreadable)?;
+    let page =
+        read_page(&job, args.stream, args.offset, limits).await.map_err(format_read_error)?;
     let mut rows = vec![
         ("Command", json!(job.spec().program.display())),
         ("Stream", json!(args.stream.name())),
-        ("Output", json!(page_text(&page))),
+        ("Output", json!(decode_page(&page))),
         ("Start", json!(page.span.start)),
         ("End", json!(page.span.end)),
         ("Total", json!(page.span.total)),
         ("Next Call", json!(format_next_call(&job, args.stream, &page))),
     ];
     rows.extend(state.rows());
-    Ok(row_reply(rows))
+    Ok(build_row_reply(rows))
 }
 
 /// The error text; the caller of this dialect may have no list of jobs.
-fn find_error_text(error: FindError) -> String {
+fn format_find_error(error: FindError) -> String {
     match error {
         FindError::Unknown { id } => {
             format!("there is no job {id}; give the field Job of a run_shell_command reply")

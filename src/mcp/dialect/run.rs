@@ -72,7 +72,7 @@ pub(super) async fn submit(
 /// Withdraws a job from the queue that gets no slot within `limit`.
 async fn withdraw_without_slot(client: TenantClient, job: JobHandle, limit: Duration) {
     if timeout(limit, job.started()).await.is_err() {
-        stop(&client, &job, StopBy::NoSlot).await;
+        stop_job(&client, &job, StopBy::NoSlot).await;
     }
 }
 
@@ -137,13 +137,13 @@ async fn end_wait(
     match effect {
         CancelEffect::JobGoesOn => Err(CallGivenUp),
         CancelEffect::JobEnds => {
-            stop(call.client, job, StopBy::Cancel).await;
+            stop_job(call.client, job, StopBy::Cancel).await;
             Ok(job.finished().await)
         }
     }
 }
 
-async fn stop(client: &TenantClient, job: &JobHandle, by: StopBy) {
+async fn stop_job(client: &TenantClient, job: &JobHandle, by: StopBy) {
     let stop_request = StopRequest { by, signal: None, grace: None };
     // A job that is no longer known has ended.
     client.stop(job.id(), stop_request).await.ok();
@@ -167,7 +167,7 @@ impl CapturedStream {
 
     /// Cuts the stream so that its text has at most `max` bytes.
     fn with_text_up_to(mut self, max: usize) -> Self {
-        let fitting = fitting_len(&self.bytes, max);
+        let fitting = measure_fitting_text(&self.bytes, max);
         self.is_cut |= fitting < self.bytes.len();
         self.bytes.truncate(fitting);
         self
@@ -210,7 +210,7 @@ impl CapturedOutput {
     pub(super) async fn read_together(job: &JobHandle, most: usize) -> io::Result<Self> {
         let progress = job.output().progress();
         let bytes = |stream| usize::try_from(progress.bytes_of(Some(stream))).unwrap_or(usize::MAX);
-        let for_stderr = stream_share(most, bytes(Stream::Stderr), bytes(Stream::Stdout));
+        let for_stderr = compute_stream_share(most, bytes(Stream::Stderr), bytes(Stream::Stdout));
         let for_stdout = most - for_stderr;
         let memory = reserve_memory(job, most).await?;
         let stdout = read_stream(job, Some(Stream::Stdout), for_stdout).await?;
@@ -224,7 +224,7 @@ impl CapturedOutput {
 }
 
 /// Returns how much of `most` a stream of `own` bytes gets beside one of `other` bytes.
-fn stream_share(most: usize, own: usize, other: usize) -> usize {
+fn compute_stream_share(most: usize, own: usize, other: usize) -> usize {
     let left_over = most.saturating_sub(other);
     own.min(left_over.max(most / 2))
 }
@@ -255,7 +255,7 @@ fn read_first(
         if bytes.len() > max || page.end_kind != PageEnd::More {
             let is_cut = bytes.len() > max;
             if is_cut {
-                bytes.truncate(char_boundary(&bytes, max));
+                bytes.truncate(find_char_boundary(&bytes, max));
             }
             return Ok(CapturedStream { bytes, is_cut, total_bytes });
         }
@@ -264,13 +264,13 @@ fn read_first(
 
 /// Returns how many bytes become at most `max` bytes of text: an invalid sequence becomes `�`,
 /// which has three.
-fn fitting_len(bytes: &[u8], max: usize) -> usize {
+fn measure_fitting_text(bytes: &[u8], max: usize) -> usize {
     let mut taken = 0;
     let mut text = 0;
     for chunk in bytes.utf8_chunks() {
         let valid = chunk.valid().len();
         if text + valid > max {
-            return taken + char_boundary(&bytes[taken..], max - text);
+            return taken + find_char_boundary(&bytes[taken..], max - text);
         }
         (taken, text) = (taken + valid, text + valid);
         if !chunk.invalid().is_empty() {
@@ -285,7 +285,7 @@ fn fitting_len(bytes: &[u8], max: usize) -> usize {
 }
 
 /// Returns the largest length up to `max` that splits no UTF-8 character.
-fn char_boundary(bytes: &[u8], max: usize) -> usize {
+fn find_char_boundary(bytes: &[u8], max: usize) -> usize {
     let continues = |at: &usize| bytes.get(*at).is_some_and(|byte| byte & 0xc0 == 0x80);
     (max.saturating_sub(3)..=max).rev().find(|at| !continues(at)).unwrap_or(max)
 }
@@ -360,8 +360,10 @@ impl DialectReply {
     fn texts(&self) -> impl Iterator<Item = String> {
         [Some(&self.text), self.detail.as_ref()].into_iter().flatten().map(|words| match words {
             ReplyText::Plain(text) => text.clone(),
-            ReplyText::Structured => json(self.structured.clone().unwrap_or_default()).to_string(),
-            ReplyText::Pretty(fields) => pretty(fields),
+            ReplyText::Structured => {
+                to_json(self.structured.clone().unwrap_or_default()).to_string()
+            }
+            ReplyText::Pretty(fields) => format_pretty(fields),
         })
     }
 
@@ -375,19 +377,19 @@ impl DialectReply {
         if matches!(self.text, ReplyText::Pretty(_)) && !self.is_error {
             result.is_error = None;
         }
-        result.structured_content = self.structured.map(json);
+        result.structured_content = self.structured.map(to_json);
         result.meta = self.meta.map(MetaObject);
         result
     }
 }
 
 /// Formats fields as indented JSON.
-pub(super) fn pretty(fields: &JsonObject) -> String {
+pub(super) fn format_pretty(fields: &JsonObject) -> String {
     // Texts as keys and values always become JSON.
     serde_json::to_string_pretty(fields).unwrap_or_default()
 }
 
-const fn json(fields: JsonObject) -> Value {
+const fn to_json(fields: JsonObject) -> Value {
     Value::Object(fields)
 }
 
@@ -429,7 +431,7 @@ mod tests {
         for (own, other, expected) in
             [(0, 9000, 0), (10, 9000, 10), (9000, 10, 90), (9000, 9000, 50), (60, 20, 60)]
         {
-            assert_eq!(stream_share(100, own, other), expected, "{own} beside {other}");
+            assert_eq!(compute_stream_share(100, own, other), expected, "{own} beside {other}");
         }
     }
 

@@ -15,7 +15,7 @@ use crate::mcp::args::{ArgError, Args};
 use crate::mcp::reply::{describe_stop, fair_shares, trim_lines};
 use crate::mcp::schema::{ArgKind, ArgSpec};
 use crate::mcp::tools::ToolCall;
-use crate::outcome::{JobEnding, Outcome, StartError, not_run_text};
+use crate::outcome::{JobEnding, Outcome, StartError, format_not_run};
 use crate::service::{
     AdmissionError, DirectoryScope, JobHandle, JobPhase, Submission, SubmitError,
 };
@@ -85,19 +85,19 @@ async fn run(call: ToolCall<'_>, arguments: JsonObject) -> Result<DialectReply, 
         RunMode::Background => SlotWait::Unlimited,
     };
     let submitted = submit(call, submission, slot_wait).await;
-    let job = submitted.map_err(|error| refusal_text(&error))?;
+    let job = submitted.map_err(|error| format_refusal(&error))?;
     let ending = match args.mode {
         RunMode::Foreground => Some(wait_for_end(call, &job).await?),
         RunMode::Background => wait_for_first_output(call, &job).await,
     };
     let most = call.settings.max_page_bytes;
     // The memory stays reserved until the reply is made.
-    let _memory = reserve_memory(&job, most.saturating_mul(2)).await.map_err(unreadable)?;
-    let [stdout, stderr] = read_first_pages(&job, most).await.map_err(unreadable)?;
+    let _memory = reserve_memory(&job, most.saturating_mul(2)).await.map_err(format_read_error)?;
+    let [stdout, stderr] = read_first_pages(&job, most).await.map_err(format_read_error)?;
     let state = CommandState::new(&job, ending);
     let report = CommandReport { mode: args.mode, stdout, stderr, state };
     let is_error = report.state.failed_to_start();
-    Ok(DialectReply { is_error, ..row_reply(report.rows(&job)) })
+    Ok(DialectReply { is_error, ..build_row_reply(report.rows(&job)) })
 }
 
 /// Reads the first page of each stream: at most `most` bytes of each, and together at most
@@ -108,7 +108,7 @@ async fn read_first_pages(job: &JobHandle, most: usize) -> io::Result<[OutputPag
         read_page(job, Stream::Stdout, 0, limits).await?,
         read_page(job, Stream::Stderr, 0, limits).await?,
     ];
-    let lines = [&pages[0], &pages[1]].map(|page| page_text(page).lines().count());
+    let lines = [&pages[0], &pages[1]].map(|page| decode_page(page).lines().count());
     let shares = fair_shares(&lines, OUTPUT_LINES);
     for (index, stream) in [Stream::Stdout, Stream::Stderr].into_iter().enumerate() {
         if shares[index] < lines[index] {
@@ -120,12 +120,12 @@ async fn read_first_pages(job: &JobHandle, most: usize) -> io::Result<[OutputPag
 }
 
 /// The error text if the output of a job cannot be read.
-pub(super) fn unreadable(error: io::Error) -> String {
+pub(super) fn format_read_error(error: io::Error) -> String {
     format!("the output cannot be read: {error}")
 }
 
 /// The error text; this tool names the directory argument differently.
-fn refusal_text(error: &SubmitError) -> String {
+fn format_refusal(error: &SubmitError) -> String {
     match error {
         SubmitError::Rules(AdmissionError::Unreadable(StartError::BadCwd { cwd, why })) => {
             format!("cannot run in `{cwd}`: {why}; give an existing directory as `directory`")
@@ -239,8 +239,8 @@ impl CommandReport {
             rows.push(("Description", json!(join_lines(text))));
         }
         rows.push(("Directory", json!(spec.cwd.display().to_string())));
-        rows.push(("Stdout", json!(page_text(&self.stdout))));
-        rows.push(("Stderr", json!(page_text(&self.stderr))));
+        rows.push(("Stdout", json!(decode_page(&self.stdout))));
+        rows.push(("Stderr", json!(decode_page(&self.stderr))));
         rows.extend(self.state.rows());
         let cuts: Vec<String> = [(Stream::Stdout, &self.stdout), (Stream::Stderr, &self.stderr)]
             .into_iter()
@@ -284,7 +284,7 @@ impl CommandState {
     /// The last four fields of the document.
     pub(super) fn rows(&self) -> [(&'static str, Value); 4] {
         let (error, code, signal) = match (&self.ending, self.queued) {
-            (Some(ending), _) => exit_fields(ending),
+            (Some(ending), _) => describe_exit(ending),
             (None, Some(id)) => {
                 (Some(format!("queued as job {id}: it starts when a slot is free")), None, None)
             }
@@ -303,10 +303,10 @@ impl CommandState {
 pub(super) const COMMAND_LINES: usize = 100;
 
 /// Creates a reply with these fields, and the same as lines of text.
-pub(super) fn row_reply(rows: Vec<(&'static str, Value)>) -> DialectReply {
+pub(super) fn build_row_reply(rows: Vec<(&'static str, Value)>) -> DialectReply {
     let text = rows.iter().map(|(name, value)| match *name {
-        "Command" => trim_lines(&row(name, value), COMMAND_LINES),
-        _ => row(name, value),
+        "Command" => trim_lines(&format_row(name, value), COMMAND_LINES),
+        _ => format_row(name, value),
     });
     let text: Vec<String> = text.collect();
     let fields = rows.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
@@ -319,7 +319,7 @@ fn join_lines(text: &str) -> String {
 }
 
 /// The bytes of a page as text; invalid UTF-8 becomes `�`.
-pub(super) fn page_text(page: &OutputPage) -> String {
+pub(super) fn decode_page(page: &OutputPage) -> String {
     String::from_utf8_lossy(&page.bytes).into_owned()
 }
 
@@ -333,7 +333,7 @@ fn describe_cut(job: &JobHandle, stream: Stream, page: &OutputPage) -> Option<St
 }
 
 /// Formats one row; an empty stream reads `Stdout: (empty)`, as in the document's own tool.
-fn row(name: &str, value: &Value) -> String {
+fn format_row(name: &str, value: &Value) -> String {
     let text = match value {
         Value::Null => "(none)".to_owned(),
         Value::String(text) if text.is_empty() => "(empty)".to_owned(),
@@ -346,7 +346,7 @@ fn row(name: &str, value: &Value) -> String {
 }
 
 /// Returns error, exit code and signal of a job's ending.
-fn exit_fields(ending: &JobEnding) -> (Option<String>, Option<i32>, Option<i32>) {
+fn describe_exit(ending: &JobEnding) -> (Option<String>, Option<i32>, Option<i32>) {
     match &ending.outcome {
         Outcome::Exited { code } => (None, Some(*code), None),
         Outcome::Signaled { signal, .. } => (None, None, Some(*signal)),
@@ -362,7 +362,7 @@ fn exit_fields(ending: &JobEnding) -> (Option<String>, Option<i32>, Option<i32>)
             (Some(format!("the command was {}", describe_stop(*by))), None, None)
         }
         Outcome::NotRun { by, waited } => {
-            let error = format!("the command {} ({})", not_run_text(*waited), describe_stop(*by));
+            let error = format!("the command {} ({})", format_not_run(*waited), describe_stop(*by));
             (Some(error), None, None)
         }
         Outcome::Limit { which } => (Some(which.to_string()), None, None),

@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 
 use super::run::{CallGivenUp, CapturedOutput, CapturedStream, SlotWait};
 use super::run::{DialectReply, ReplyText};
-use super::run::{pretty, stream_to_end, submit};
+use super::run::{format_pretty, stream_to_end, submit};
 use crate::mcp::args::{ArgError, Args};
 use crate::mcp::reply::{describe_stop, mask};
 use crate::mcp::schema::{ArgKind, ArgSpec};
 use crate::mcp::settings::{ResultFormat, ShellDialectSettings};
 use crate::mcp::tools::ToolCall;
-use crate::outcome::{JobEnding, Outcome, StartError, not_run_text, signal_name};
+use crate::outcome::{JobEnding, Outcome, StartError, format_not_run, signal_name};
 use crate::output::views::{self, Ansi, Charset, Fold, LongLines, ViewOptions};
 use crate::policy::PolicyRefusal;
 use crate::service::{AdmissionError, CommandLogging, JobHandle, Submission, SubmitError};
@@ -88,7 +88,7 @@ pub(super) async fn call(call: ToolCall<'_>, arguments: JsonObject) -> DialectRe
         Err(given_up) => return DialectReply::failure(given_up.to_string()),
     };
     if let Some(path) = settings.abort_file.as_ref().filter(|_| result.is_error) {
-        let mut text = format!("{}\n{}", result.text, pretty(&result.fields));
+        let mut text = format!("{}\n{}", result.text, format_pretty(&result.fields));
         mask(&mut text, &call.client.redactor());
         call.client.write_abort_file(path.clone(), text).await;
     }
@@ -124,13 +124,13 @@ async fn run(call: ToolCall<'_>, args: ShellArgs) -> Result<ShellResult, CallGiv
     let slot_wait = SlotWait::AtMost(call.settings.dialect.shell.max_timeout);
     let job = match submit(call, args.submission, slot_wait).await {
         Ok(job) => job,
-        Err(error) => return Ok(refusal(command, &error)),
+        Err(error) => return Ok(build_refusal(command, &error)),
     };
     let ending = stream_to_end(call, &job, args.max_output).await?;
     Ok(match CapturedOutput::read_each(&job, args.max_output).await {
         Ok(output) => {
-            let suggestion = suggestion(call, &ending, &output).await;
-            result(&job, &ending, &output, suggestion)
+            let suggestion = suggest_next_step(call, &ending, &output).await;
+            build_result(&job, &ending, &output, suggestion)
         }
         Err(error) => {
             let text = format!("The output of the command could not be read: {error}");
@@ -180,10 +180,10 @@ fn is_output_field(name: &str) -> bool {
 }
 
 /// Builds the reply to a refused command; nothing was run.
-fn refusal(command: String, error: &SubmitError) -> ShellResult {
+fn build_refusal(command: String, error: &SubmitError) -> ShellResult {
     let mut text = match error {
         SubmitError::Rules(AdmissionError::Unreadable(error)) => {
-            format!("Command refused, nothing was run: {}", start_error_text(error))
+            format!("Command refused, nothing was run: {}", format_start_error(error))
         }
         SubmitError::Rules(_) => format!("Permission denied, nothing was run: {error}"),
         SubmitError::EmptyCommand
@@ -199,7 +199,7 @@ fn refusal(command: String, error: &SubmitError) -> ShellResult {
     fields.insert("error".into(), text.as_str().into());
     fields.insert("error_code".into(), error.code().into());
     if let SubmitError::Rules(error) = error
-        && let Some(alternative) = alternative(error)
+        && let Some(alternative) = suggest_alternative(error)
     {
         text = format!("{text}\n{alternative}");
         fields.insert("suggestion".into(), alternative.into());
@@ -208,14 +208,14 @@ fn refusal(command: String, error: &SubmitError) -> ShellResult {
 }
 
 /// Suggests what to do instead of something that the rules refuse; `None` if the error says so.
-fn alternative(error: &AdmissionError) -> Option<String> {
+fn suggest_alternative(error: &AdmissionError) -> Option<String> {
     Some(match error {
         AdmissionError::Directory { allowed, settings, .. } => format!(
             "Give one of {}, or a directory below, as working_directory; or ask for another entry \
              in {settings}",
             allowed.join(", ")
         ),
-        AdmissionError::ByPolicy(refusal) => policy_alternative(refusal)?,
+        AdmissionError::ByPolicy(refusal) => suggest_policy_alternative(refusal)?,
         AdmissionError::NotApproved { .. } => {
             "Do it without that command, or ask the user first".to_owned()
         }
@@ -227,12 +227,12 @@ fn alternative(error: &AdmissionError) -> Option<String> {
     })
 }
 
-fn policy_alternative(refusal: &PolicyRefusal) -> Option<String> {
+fn suggest_policy_alternative(refusal: &PolicyRefusal) -> Option<String> {
     Some(match refusal {
         PolicyRefusal::Denied { rule, .. } => format!(
             "Leave that command out, or reach the same by one that is not blocked, such as moving \
              files away instead of removing them; or ask for a change of {}",
-            setting_name(&rule.location)
+            strip_rule_index(&rule.location)
         ),
         PolicyRefusal::MayBeDenied { .. } => {
             "Write the value out, so that it can be checked before the command runs".to_owned()
@@ -253,12 +253,12 @@ fn policy_alternative(refusal: &PolicyRefusal) -> Option<String> {
 }
 
 /// The setting without the index of the rule in it.
-fn setting_name(location: &str) -> &str {
+fn strip_rule_index(location: &str) -> &str {
     location.split('[').next().unwrap_or(location)
 }
 
 /// Suggests what to do about a command that was not found or must not be executed.
-async fn suggestion(
+async fn suggest_next_step(
     call: ToolCall<'_>,
     ending: &JobEnding,
     output: &CapturedOutput,
@@ -293,7 +293,7 @@ async fn suggestion(
     }
 }
 
-fn result(
+fn build_result(
     job: &JobHandle,
     ending: &JobEnding,
     output: &CapturedOutput,
@@ -321,7 +321,7 @@ fn result(
     for ((name, stream), form) in names.into_iter().zip(streams).zip(forms) {
         put_stream(&mut fields, name, stream, form);
     }
-    let mut text = summary(ending);
+    let mut text = summarize_ending(ending);
     if let Some(suggestion) = suggestion {
         text = format!("{text}\n{suggestion}");
         fields.insert("suggestion".into(), suggestion.into());
@@ -329,7 +329,7 @@ fn result(
     ShellResult { text, fields, is_error: !matches!(ending.outcome, Outcome::Exited { code: 0 }) }
 }
 
-fn summary(ending: &JobEnding) -> String {
+fn summarize_ending(ending: &JobEnding) -> String {
     match &ending.outcome {
         Outcome::Exited { code: 0 } => "Command executed successfully".to_owned(),
         Outcome::Exited { code } => format!("Command failed with exit code {code}"),
@@ -341,18 +341,18 @@ fn summary(ending: &JobEnding) -> String {
         }
         Outcome::Stopped { by } => format!("Command {}", describe_stop(*by)),
         Outcome::NotRun { by, waited } => {
-            format!("Command {} ({})", not_run_text(*waited), describe_stop(*by))
+            format!("Command {} ({})", format_not_run(*waited), describe_stop(*by))
         }
         Outcome::Limit { which } => format!("Command ended: {which}"),
         Outcome::FailedToStart(error) => {
-            format!("Command could not be started: {}", start_error_text(error))
+            format!("Command could not be started: {}", format_start_error(error))
         }
         Outcome::Lost { why } => format!("Command lost: {why}"),
     }
 }
 
 /// The error text; this tool names the directory argument differently.
-fn start_error_text(error: &StartError) -> String {
+fn format_start_error(error: &StartError) -> String {
     match error {
         StartError::BadCwd { cwd, why } => {
             format!("cannot run in `{cwd}`: {why}; give an existing directory as working_directory")

@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 
 use super::exec_error::{ExecError, StdoutCursor};
 use super::output_pages::{
-    Chunk, OutputFilter, OutputPage, PageLimits, PageSpan, detect_page_mime, head_preview,
-    read_filtered_page, read_stream_page, stream_len, tail_preview,
+    Chunk, OutputFilter, OutputPage, PageLimits, PageSpan, detect_page_mime, read_filtered_page,
+    read_head_preview, read_stream_page, read_tail_preview, stream_len,
 };
 use super::read_file_chunk::{SpillFormat, SpillUri};
 use super::run::{DialectReply, SlotWait, submit, wait_for_end_within};
@@ -46,7 +46,7 @@ struct ExecRun {
 /// Returns the run that a call is about, after its end or the longest wait of a call.
 async fn find_or_start_run(call: ToolCall<'_>, args: &ShellExecArgs) -> Result<ExecRun, ExecError> {
     let job = match PageSource::from_cursor(args.cursor) {
-        PageSource::New => return run(call, args).await,
+        PageSource::New => return start_run(call, args).await,
         PageSource::Latest(cursor) => find_latest_run(call, args, cursor).await?,
         PageSource::Named(number, cursor) => find_named_run(call, args, number, cursor).await?,
     };
@@ -96,7 +96,7 @@ fn is_readable_run(job: &JobHandle) -> bool {
     })
 }
 
-async fn run(call: ToolCall<'_>, args: &ShellExecArgs) -> Result<ExecRun, ExecError> {
+async fn start_run(call: ToolCall<'_>, args: &ShellExecArgs) -> Result<ExecRun, ExecError> {
     let slot_wait = SlotWait::AtMost(call.client.max_timeout());
     let job = submit(call, args.submission.clone(), slot_wait).await?;
     let end = wait_for_end_within(call, &job, call.max_wait());
@@ -230,8 +230,8 @@ impl RunOutput {
                 .then(|| detect_page_mime(log, &page, &args.filter))
                 .transpose()?,
             summary: summary.transpose()?,
-            head: head_preview(log, args.style, redactor)?,
-            tail: tail_preview(log, args.style, redactor)?,
+            head: read_head_preview(log, args.style, redactor)?,
+            tail: read_tail_preview(log, args.style, redactor)?,
             lost_bytes: log.progress().lost_bytes(),
             page,
         })
@@ -254,16 +254,18 @@ pub(super) async fn call(call: ToolCall<'_>, arguments: JsonObject) -> DialectRe
 async fn shell_exec(call: ToolCall<'_>, arguments: JsonObject) -> Result<JsonObject, ExecError> {
     let args = Arc::new(ShellExecArgs::read(arguments, call.settings.max_page_bytes)?);
     let run = find_or_start_run(call, &args).await?;
-    let Some(ending) = &run.ending else { return unfinished_reply(call, &run.job, &args).await };
+    let Some(ending) = &run.ending else {
+        return build_unfinished_reply(call, &run.job, &args).await;
+    };
     let end = ExitFields::from_outcome(&ending.outcome)?;
-    let output = read(call, &run, &args).await?;
+    let output = read_run_output(call, &run, &args).await?;
     output.page.span.check_start(args.cursor)?;
     let is_large = is_large(run.job.output(), args.limits.bytes as u64);
     if args.large_output == LargeOutputMode::Error && (is_large || output.page.span.has_more) {
         let PageLimits { bytes, lines } = args.limits;
         return Err(ExecError::TooLarge { bytes, lines, job: run.job.id() });
     }
-    let uris = spill_uris(call, &run, &args, &output).await?;
+    let uris = build_spill_uris(call, &run, &args, &output).await?;
     let mut fields = JsonObject::new();
     end.write(&mut fields);
     write_chunks(&mut fields, output.chunks(&args, &call.client.redactor()), &output);
@@ -275,17 +277,18 @@ async fn shell_exec(call: ToolCall<'_>, arguments: JsonObject) -> Result<JsonObj
 
 /// Returns the fields for a run that has not ended: no output yet, but its state, both ends of the
 /// output so far, and the cursor that waits for the run.
-async fn unfinished_reply(
+async fn build_unfinished_reply(
     call: ToolCall<'_>,
     job: &JobHandle,
     args: &ShellExecArgs,
 ) -> Result<JsonObject, ExecError> {
     let redactor = call.client.redactor();
-    let (start, style) = (args.start(), args.style);
+    let start = args.start();
+    let style = args.style;
     let read = move |log: &BlockingReader| {
         let total = stream_len(log, Stream::Stdout);
-        let head = head_preview(log, style, &redactor)?;
-        let tail = tail_preview(log, style, &redactor)?;
+        let head = read_head_preview(log, style, &redactor)?;
+        let tail = read_tail_preview(log, style, &redactor)?;
         io::Result::Ok((total, count_lines(log, Stream::Stderr)?, head, tail))
     };
     let (total, stderr_lines, head, tail) = job.output().read_with(read).await?;
@@ -341,7 +344,7 @@ impl ExitFields {
     }
 }
 
-async fn read(
+async fn read_run_output(
     call: ToolCall<'_>,
     run: &ExecRun,
     args: &Arc<ShellExecArgs>,
@@ -372,7 +375,7 @@ impl SpillUris {
     }
 }
 
-async fn spill_uris(
+async fn build_spill_uris(
     call: ToolCall<'_>,
     run: &ExecRun,
     args: &ShellExecArgs,

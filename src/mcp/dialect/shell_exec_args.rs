@@ -130,13 +130,13 @@ impl ShellExecArgs {
         let mut args = Args::strict(arguments, &FIELDS)?;
         let (cursor, limits) = read_page(page, max_page)?;
         let args = Self {
-            submission: submission(&mut args)?,
+            submission: read_submission(&mut args)?,
             cursor,
             limits,
             large_output: args
                 .choice("on_large_output", &LARGE_OUTPUT_MODES)?
                 .unwrap_or(LargeOutputMode::Spill),
-            filter: filter(&mut args)?,
+            filter: read_filter(&mut args)?,
             style: TextStyle {
                 escapes: if args.flag("ansi_strip")? { Escapes::Strip } else { Escapes::Keep },
                 newline: args.choice("newline", &NEWLINES)?.unwrap_or(Newline::Lf),
@@ -163,7 +163,7 @@ impl ShellExecArgs {
     }
 }
 
-fn submission(args: &mut Args) -> Result<Submission, ArgError> {
+fn read_submission(args: &mut Args) -> Result<Submission, ArgError> {
     let cmd = args.text("cmd")?.unwrap_or_default();
     let program = match args.texts("args")? {
         Some(args) if !args.is_empty() => JobProgram::Direct { program: cmd, args },
@@ -185,7 +185,7 @@ fn read_page(
     page: Value,
     max_page: usize,
 ) -> Result<(Option<StdoutCursor>, PageLimits), ExecError> {
-    let mut args = Args::strict(page_object(page)?.unwrap_or_default(), &PAGE_FIELDS)?;
+    let mut args = Args::strict(check_page_object(page)?.unwrap_or_default(), &PAGE_FIELDS)?;
     let cursor = match args.text_or_number("cursor")? {
         Some(given) if !given.is_empty() => {
             Some(StdoutCursor::parse(&given).ok_or(ExecError::BadCursor { given })?)
@@ -204,7 +204,7 @@ fn read_page(
     Ok((cursor, limits))
 }
 
-fn page_object(page: Value) -> Result<Option<JsonObject>, ArgError> {
+fn check_page_object(page: Value) -> Result<Option<JsonObject>, ArgError> {
     match page {
         Value::Null => Ok(None),
         Value::Object(page) => Ok(Some(page)),
@@ -218,7 +218,7 @@ fn page_object(page: Value) -> Result<Option<JsonObject>, ArgError> {
     }
 }
 
-fn filter(args: &mut Args) -> Result<OutputFilter, ExecError> {
+fn read_filter(args: &mut Args) -> Result<OutputFilter, ExecError> {
     match (args.text("grep")?, args.text("json_path")?) {
         (None, None) => Ok(OutputFilter::None),
         (Some(pattern), None) => Ok(OutputFilter::Grep(LinePattern::new(&pattern)?)),

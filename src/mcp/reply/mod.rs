@@ -37,7 +37,7 @@ pub(super) use search::{
     JobMatches, SearchCall, SearchTotals, fit_listings, jobs_reply, matches_reply, query_reply,
 };
 pub(super) use tool_reply::{PortStatus, ToolReply, mask, mask_value};
-pub(super) use unreported::{NextCall, unreported_lines};
+pub(super) use unreported::{NextCall, format_unreported};
 pub(super) use verdict::{describe_stop, progress_line, status_line};
 
 #[cfg(test)]

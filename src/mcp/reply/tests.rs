@@ -10,7 +10,7 @@ use super::hint::{hint_after_page, hint_reused_key};
 use super::job_list::ReplyPart;
 use super::job_list::{JobCounts, list_headline, list_line};
 use super::tool_reply::ToolReply;
-use super::unreported::{NextCall, unreported_lines};
+use super::unreported::{NextCall, format_unreported};
 use super::verdict::verdict;
 use crate::confinement::{Backend, Confinement, GrantedConfinement, NetworkAccess, SandboxProfile};
 use crate::ids::JobId;
@@ -577,7 +577,7 @@ fn a_list_has_a_summary_and_a_line_for_each_job() {
 #[test]
 fn a_job_whose_call_was_given_up_is_named_with_its_state_and_the_next_call() {
     let line = |job: JobSnapshot| {
-        unreported_lines(&[(job, "cargo build\n--all".to_owned())], NextCall::Native).unwrap()
+        format_unreported(&[(job, "cargo build\n--all".to_owned())], NextCall::Native).unwrap()
     };
     for (job, expected) in [
         (
@@ -598,15 +598,15 @@ fn a_job_whose_call_was_given_up_is_named_with_its_state_and_the_next_call() {
 fn many_jobs_whose_calls_were_given_up_take_few_lines() {
     let jobs: Vec<(JobSnapshot, String)> =
         (1..=5).map(|job| (snapshot(job, State::Stopping, 9), "make".to_owned())).collect();
-    assert_eq!(unreported_lines(&[], NextCall::Native), None);
+    assert_eq!(format_unreported(&[], NextCall::Native), None);
     assert_eq!(
-        unreported_lines(&jobs, NextCall::Hidden).unwrap(),
+        format_unreported(&jobs, NextCall::Hidden).unwrap(),
         "job 1 (make) is being stopped\njob 2 (make) is being stopped\n\
          job 3 (make) is being stopped\nand jobs 4, 5, whose calls were given up too"
     );
-    let native = unreported_lines(&jobs, NextCall::Native).unwrap();
+    let native = format_unreported(&jobs, NextCall::Native).unwrap();
     assert!(native.ends_with("given up too: list_jobs()"), "{native}");
-    let dialect = unreported_lines(&jobs, NextCall::ReadShellOutput).unwrap();
+    let dialect = format_unreported(&jobs, NextCall::ReadShellOutput).unwrap();
     assert!(dialect.starts_with("job 1 (make) is being stopped: read_shell_output(job=1)\n"));
 }
 

@@ -58,10 +58,10 @@ impl NextCall {
 
 /// Formats one line for each job, with the command that it runs; beyond a few, the last line has the
 /// numbers of the others. `None` if there is no job.
-pub(crate) fn unreported_lines(jobs: &[(JobSnapshot, String)], next: NextCall) -> Option<String> {
+pub(crate) fn format_unreported(jobs: &[(JobSnapshot, String)], next: NextCall) -> Option<String> {
     let (first, others) = jobs.split_at(jobs.len().min(MAX_LINES_OF_JOBS));
     let mut lines: Vec<String> =
-        first.iter().map(|(job, command)| unreported_line(job, command, next)).collect();
+        first.iter().map(|(job, command)| format_unreported_job(job, command, next)).collect();
     if !others.is_empty() {
         let others: Vec<JobId> = others.iter().map(|(job, _)| job.job).collect();
         let line = format!("{}, whose calls were given up too", format_numbers(&others));
@@ -70,7 +70,7 @@ pub(crate) fn unreported_lines(jobs: &[(JobSnapshot, String)], next: NextCall) -
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
-fn unreported_line(job: &JobSnapshot, command: &str, next: NextCall) -> String {
+fn format_unreported_job(job: &JobSnapshot, command: &str, next: NextCall) -> String {
     let state = match &job.state {
         State::Queued(None) => "is starting".to_owned(),
         State::Queued(Some(_)) => "is still queued".to_owned(),

@@ -6,7 +6,7 @@ use super::format::{
 };
 use crate::confinement::{Backend, Confinement, GrantedConfinement, NetworkAccess, SandboxProfile};
 use crate::mcp::snapshot::{JobSnapshot, SlotHolder, State};
-use crate::outcome::{JobEnding, LimitKind, Outcome, StopBy, not_run_text, signal_name};
+use crate::outcome::{JobEnding, LimitKind, Outcome, StopBy, format_not_run, signal_name};
 use crate::output::DropReason;
 use crate::output::excerpt::{Budget, tail};
 use crate::service::{DEFAULT_LANE, JobHandle, QueuePosition};
@@ -93,7 +93,7 @@ pub(super) fn ending_text(job: &JobSnapshot, ending: &JobEnding) -> String {
         }
         Outcome::TimedOut { after } => format!("timed out after {}", bound(*after)),
         Outcome::NotRun { by, waited } => {
-            return format!("{} ({})", not_run_text(*waited), describe_stop(*by));
+            return format!("{} ({})", format_not_run(*waited), describe_stop(*by));
         }
         Outcome::Stopped { by } => describe_stop(*by).to_owned(),
         Outcome::Limit { which: LimitKind::OutputBytes(limit) } => {

@@ -107,7 +107,7 @@ impl ToolCall<'_> {
         };
         let own_limit = self.settings.client_limit(&self.client.caller().client);
         let most = own_limit.map_or(most, |limit| limit.min(most));
-        most.saturating_sub(reply_time(most))
+        most.saturating_sub(reserve_reply_time(most))
     }
 
     /// Creates a reply about a job and its output.
@@ -199,7 +199,7 @@ impl ToolCall<'_> {
 }
 
 /// Returns the part of the longest call time that is reserved for the reply.
-fn reply_time(most: Duration) -> Duration {
+fn reserve_reply_time(most: Duration) -> Duration {
     (most / 10).min(Duration::from_secs(2))
 }
 
@@ -403,7 +403,7 @@ mod tests {
     fn a_call_replies_before_its_time_is_over() {
         for (most, left) in [(50_000, 2000), (600_000, 2000), (1000, 100), (0, 0)] {
             let most = Duration::from_millis(most);
-            assert_eq!(reply_time(most), Duration::from_millis(left), "{most:?}");
+            assert_eq!(reserve_reply_time(most), Duration::from_millis(left), "{most:?}");
         }
     }
 

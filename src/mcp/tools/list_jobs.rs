@@ -53,7 +53,7 @@ impl StateFilter {
     fn accepts(self, phase: &JobPhase) -> bool {
         match self {
             Self::All => true,
-            Self::Group(group) => group == group_of(phase),
+            Self::Group(group) => group == find_group(phase),
             Self::Stopping => matches!(phase, JobPhase::Stopping),
         }
     }
@@ -76,7 +76,7 @@ pub(in crate::mcp) async fn call(
     let grep = args.text("grep")?.as_deref().map(Grep::lines).transpose()?;
     let limit = args.whole("limit", 1..=MAX_LIMIT)?.unwrap_or(DEFAULT_LIMIT);
     let jobs = call.client.list().await;
-    let counts = count(&jobs);
+    let counts = count_jobs(&jobs);
     let is_selected = |job: &JobHandle| {
         filter.accepts(&job.status().phase)
             && text.as_deref().is_none_or(|text| contains_text(job, text))
@@ -89,7 +89,7 @@ pub(in crate::mcp) async fn call(
     let shown = &matching[..matching.len().min(usize::try_from(limit).unwrap_or(usize::MAX))];
     let mut parts = Vec::with_capacity(shown.len());
     for (job, matches) in shown {
-        parts.push(part(call, job).await.with_matches(*matches));
+        parts.push(build_part(call, job).await.with_matches(*matches));
     }
     let build_reply = |parts: &[ReplyPart]| {
         let headline = list_headline(counts, parts.len(), matching.len());
@@ -106,7 +106,7 @@ pub(in crate::mcp) async fn call(
     let mut fitter = call.fitter(&build_reply(&[]));
     loop {
         let sizes = parts.iter().map(|part| part.size(call.settings.result_format));
-        let fitting = fitting_count(sizes, fitter.size());
+        let fitting = count_fitting(sizes, fitter.size());
         if let Some(reply) = fitter.accept(build_reply(&parts[..fitting])) {
             return Ok(reply);
         }
@@ -114,12 +114,12 @@ pub(in crate::mcp) async fn call(
 }
 
 /// Returns how many sizes, from the first on, add up to at most `room`.
-fn fitting_count(sizes: impl Iterator<Item = usize>, room: usize) -> usize {
+fn count_fitting(sizes: impl Iterator<Item = usize>, room: usize) -> usize {
     let mut left = room;
     sizes.take_while(|size| left.checked_sub(*size).map(|rest| left = rest).is_some()).count()
 }
 
-async fn part(call: ToolCall<'_>, job: &JobHandle) -> ReplyPart {
+async fn build_part(call: ToolCall<'_>, job: &JobHandle) -> ReplyPart {
     let now = call.snapshot(job).await;
     let spec = job.spec();
     let command = spec.program.display();
@@ -132,7 +132,7 @@ async fn part(call: ToolCall<'_>, job: &JobHandle) -> ReplyPart {
     ReplyPart::for_list(&now, line, names)
 }
 
-const fn group_of(phase: &JobPhase) -> JobGroup {
+const fn find_group(phase: &JobPhase) -> JobGroup {
     match phase {
         JobPhase::Queued => JobGroup::Queued,
         JobPhase::Running | JobPhase::Stopping => JobGroup::Running,
@@ -140,10 +140,10 @@ const fn group_of(phase: &JobPhase) -> JobGroup {
     }
 }
 
-fn count(jobs: &[JobHandle]) -> JobCounts {
+fn count_jobs(jobs: &[JobHandle]) -> JobCounts {
     let mut counts = JobCounts::default();
     for job in jobs {
-        match group_of(&job.status().phase) {
+        match find_group(&job.status().phase) {
             JobGroup::Queued => counts.queued += 1,
             JobGroup::Running => counts.running += 1,
             JobGroup::Finished => counts.finished += 1,

@@ -57,7 +57,7 @@ pub(in crate::mcp) async fn call(
     call: ToolCall<'_>,
     mut args: Args,
 ) -> Result<ToolReply, ToolError> {
-    let Some((id, stream)) = target(&mut args)? else { return search_all(call, args).await };
+    let Some((id, stream)) = read_target(&mut args)? else { return search_all(call, args).await };
     let job = call.client.find(call.client.job_id(id)).await?;
     let args = ReadOutputArgs::read(args, &job, stream, call.settings).await?;
     let log = job.output().clone();
@@ -166,7 +166,7 @@ fn with_notice(reply: ToolReply, now: &JobSnapshot, position: ReadPosition) -> T
 }
 
 /// Returns the job that the arguments name, if any, and the stream if a URI names one.
-fn target(args: &mut Args) -> Result<Option<(JobNumber, Option<Stream>)>, ToolError> {
+fn read_target(args: &mut Args) -> Result<Option<(JobNumber, Option<Stream>)>, ToolError> {
     let job = args.job("job")?;
     let by_uri = args.text("uri")?.as_deref().map(target_of_uri).transpose()?;
     match (job, by_uri) {

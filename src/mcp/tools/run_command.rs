@@ -148,7 +148,7 @@ pub(crate) async fn reply_about_job(
         let shown = show(&now, job.output(), fitter.excerpt_budget()).await?;
         let suggestion = match reused {
             Some(_) => None,
-            None => did_you_mean(call.client, &now, shown.as_ref()).await,
+            None => suggest_commands(call.client, &now, shown.as_ref()).await,
         };
         let reply = call.job_reply(&now, shown);
         let hint = reused.map(|key| hint_reused_key(key, reply.hint())).or(suggestion);
@@ -160,7 +160,7 @@ pub(crate) async fn reply_about_job(
 }
 
 /// Suggests commands with similar names, if the command was not found.
-async fn did_you_mean(
+async fn suggest_commands(
     client: &TenantClient,
     job: &JobSnapshot,
     shown: Option<&ShownOutput>,
@@ -181,7 +181,7 @@ impl RunCommandArgs {
     fn read(mut args: Args) -> Result<Self, ArgError> {
         let command = args.text("command")?.unwrap_or_default();
         let wait = args.seconds("wait_s")?;
-        let (stdin, typed) = stdin(args.text("stdin")?, args.flag("tty")?, wait);
+        let (stdin, typed) = choose_stdin(args.text("stdin")?, args.flag("tty")?, wait);
         let streams = args.choice("streams", &StreamMode::WORDS)?;
         if stdin == Stdin::Terminal && streams == Some(StreamMode::Separate) {
             return Err(ArgError::Conflict(
@@ -216,7 +216,11 @@ impl RunCommandArgs {
 
 /// Returns the job's standard input, and the text to type into its terminal. Only a background job
 /// keeps its input open: a job that the call waits for would wait for input that nobody can send.
-fn stdin(text: Option<String>, tty: bool, wait: Option<Duration>) -> (Stdin, Option<String>) {
+fn choose_stdin(
+    text: Option<String>,
+    tty: bool,
+    wait: Option<Duration>,
+) -> (Stdin, Option<String>) {
     let in_background = wait.is_some_and(|wait| wait.is_zero());
     match text {
         text if tty => (Stdin::Terminal, text),

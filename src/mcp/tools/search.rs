@@ -22,7 +22,7 @@ const BASE_MEMORY: usize = 2 * 1024 * 1024;
 const MEMORY_PER_BYTE: usize = 8;
 
 /// Returns the memory of a search in bytes.
-const fn memory_of(page: PageRequest) -> usize {
+const fn estimate_memory(page: PageRequest) -> usize {
     BASE_MEMORY + MEMORY_PER_BYTE * page.max_bytes
 }
 
@@ -85,7 +85,7 @@ pub(super) async fn in_job(
     mut fitter: ReplyFitter,
 ) -> Result<ToolReply, ToolError> {
     let search_call = grep.search_call.clone();
-    let memory = call.reserve(&log, memory_of(page)).await?;
+    let memory = call.reserve(&log, estimate_memory(page)).await?;
     let scan = move |log: &BlockingReader, deadline: &_| search(log, &grep.request(page), deadline);
     let unreadable = |source| ToolError::Read { job: now.job, source };
     let (found, _memory) = call.scan(&log, memory, scan).await.map_err(unreadable)?;
@@ -157,7 +157,7 @@ async fn search_jobs(
     let logs: Vec<LogReader> = jobs.iter().map(|job| job.output().clone()).collect();
     let mut totals = SearchTotals::new(total, merged.len());
     let Some(log) = logs.first() else { return Ok((Vec::new(), totals)) };
-    let memory = call.reserve(log, memory_of(page)).await?;
+    let memory = call.reserve(log, estimate_memory(page)).await?;
     let scan = move |logs: &[BlockingReader], deadline: &_| {
         search_each(logs, &grep.request(page), deadline)
     };

@@ -62,7 +62,7 @@ enum WaitResult {
 
 pub(in crate::mcp) async fn call(call: ToolCall<'_>, args: Args) -> Result<ToolReply, ToolError> {
     let args = WaitJobsArgs::read(args)?;
-    let (known, missing) = find(call, &args.jobs).await;
+    let (known, missing) = find_jobs(call, &args.jobs).await;
     if known.is_empty() {
         return Ok(ToolReply::for_jobs(None, missing).with_failure());
     }
@@ -73,17 +73,17 @@ pub(in crate::mcp) async fn call(call: ToolCall<'_>, args: Args) -> Result<ToolR
     let limit = call.wait_limit(args.wait);
     let (result, timed_out) = match wait(call, &args, &waits, limit).await {
         WaitEnd::Done(result) => {
-            call.client.reset_empty_waits(&ids(&known));
+            call.client.reset_empty_waits(&collect_ids(&known));
             (result, None)
         }
         WaitEnd::Over => {
-            let consecutive = call.client.count_empty_wait(&ids(&known));
+            let consecutive = call.client.count_empty_wait(&collect_ids(&known));
             let shortened_to = args.wait.filter(|requested| *requested > limit).map(|_| limit);
-            let searched_from = searched_from(&args, &waits);
+            let searched_from = find_search_start(&args, &waits);
             (WaitResult::Nothing, Some(TimedOutWait { consecutive, shortened_to, searched_from }))
         }
         WaitEnd::Cancelled(intent) => {
-            call.report_waited_jobs(intent, ids(&known));
+            call.report_waited_jobs(intent, collect_ids(&known));
             (WaitResult::Nothing, None)
         }
     };
@@ -126,7 +126,7 @@ async fn wait(
 
 /// Returns the offset from which `until` was searched, if there is one job, the call gave no
 /// cursor, and earlier output was skipped.
-fn searched_from(args: &WaitJobsArgs, waits: &[JobWait<'_>]) -> Option<u64> {
+fn find_search_start(args: &WaitJobsArgs, waits: &[JobWait<'_>]) -> Option<u64> {
     match waits {
         [wait] if args.conditions.until.is_some() && wait.since.is_none() => {
             Some(wait.from).filter(|from| *from > 0)
@@ -135,12 +135,12 @@ fn searched_from(args: &WaitJobsArgs, waits: &[JobWait<'_>]) -> Option<u64> {
     }
 }
 
-fn ids(jobs: &[JobHandle]) -> Vec<JobId> {
+fn collect_ids(jobs: &[JobHandle]) -> Vec<JobId> {
     jobs.iter().map(JobHandle::id).collect()
 }
 
 /// Returns the existing jobs, and reply parts for the missing ones.
-async fn find(call: ToolCall<'_>, jobs: &[JobNumber]) -> (Vec<JobHandle>, Vec<ReplyPart>) {
+async fn find_jobs(call: ToolCall<'_>, jobs: &[JobNumber]) -> (Vec<JobHandle>, Vec<ReplyPart>) {
     let mut known = Vec::new();
     let mut missing = Vec::new();
     for job in jobs {
@@ -165,8 +165,12 @@ async fn build_reply(
         jobs.push(WaitedJob { wait, now: call.snapshot(wait.job).await, event });
     }
     let bare = jobs.iter().map(|waited| waited.part(None)).chain(missing.iter().cloned()).collect();
-    let mut fitter =
-        call.fitter(&ToolReply::for_jobs(None, bare).with_hint(hint(&jobs, &[], None, timed_out)));
+    let mut fitter = call.fitter(&ToolReply::for_jobs(None, bare).with_hint(choose_hint(
+        &jobs,
+        &[],
+        None,
+        timed_out,
+    )));
     let bytes: Vec<usize> = jobs.iter().map(WaitedJob::wanted_bytes).collect();
     let lines: Vec<usize> = jobs.iter().map(WaitedJob::wanted_lines).collect();
     loop {
@@ -186,7 +190,7 @@ async fn build_reply(
             shown_outputs.push((waited, shown));
         }
         parts.extend(missing.iter().cloned());
-        let hint = hint(&jobs, &unshown, next, timed_out);
+        let hint = choose_hint(&jobs, &unshown, next, timed_out);
         if let Some(reply) = fitter.accept(ToolReply::for_jobs(None, parts).with_hint(hint)) {
             shown_outputs
                 .iter()
@@ -197,7 +201,7 @@ async fn build_reply(
 }
 
 /// Returns the hint: with one job its own, with several how to wait for those that still run.
-fn hint(
+fn choose_hint(
     jobs: &[WaitedJob<'_>],
     unshown: &[JobId],
     next: Option<String>,
@@ -387,7 +391,7 @@ impl<'a> JobWait<'a> {
     /// read: the end of the job still ends the wait.
     async fn line(&self, until: Option<&LinePattern>) -> MatchedLine {
         let Some(pattern) = until else { return pending().await };
-        match first_match(self.job.output(), self.from, pattern).await {
+        match find_first_match(self.job.output(), self.from, pattern).await {
             Ok(Some(line)) => line,
             Ok(None) | Err(_) => pending().await,
         }
@@ -468,17 +472,17 @@ pub(super) struct MatchedLine {
 /// the log is closed without one. Lines are matched as they are displayed, and whole, even if
 /// `from` is inside one; an unfinished last line counts too, because a prompt has no newline.
 /// Cancel-safe.
-pub(super) async fn first_match(
+pub(super) async fn find_first_match(
     log: &LogReader,
     from: u64,
     pattern: &LinePattern,
 ) -> io::Result<Option<MatchedLine>> {
-    let mut at = log.read_with(move |log| line_start(log, from)).await?;
+    let mut at = log.read_with(move |log| find_line_start(log, from)).await?;
     loop {
         let request = PageRequest { from: at, stream: None, max_bytes: STEP_BYTES, max_lines: 0 };
         let page = log.read_with(move |log| log.read_page(&request)).await?;
         let known = usize::try_from(from.saturating_sub(at)).unwrap_or(usize::MAX);
-        if let Some((index, end)) = matching_line(&page.bytes, known, pattern) {
+        if let Some((index, end)) = find_matching_line(&page.bytes, known, pattern) {
             let end = at.saturating_add(end as u64).min(page.end);
             let line = log.read_with(move |log| log.line_at(at)).await? + index;
             return Ok(Some(MatchedLine { line, end }));
@@ -502,14 +506,14 @@ pub(super) async fn first_match(
 
 /// Returns the start of the line that the byte at `from` belongs to, or will belong to; at most one
 /// step before it.
-fn line_start(log: &BlockingReader, from: u64) -> io::Result<u64> {
+fn find_line_start(log: &BlockingReader, from: u64) -> io::Result<u64> {
     let start = log.offset_of_line(log.line_at(from)?)?.unwrap_or(from);
     Ok(start.clamp(from.saturating_sub(STEP_BYTES as u64), from))
 }
 
 /// Returns the index of the first matching line with bytes after the known ones, and the offset at
 /// which it ends.
-fn matching_line(bytes: &[u8], known: usize, pattern: &LinePattern) -> Option<(u64, usize)> {
+fn find_matching_line(bytes: &[u8], known: usize, pattern: &LinePattern) -> Option<(u64, usize)> {
     let options = views::ViewOptions {
         ansi: views::Ansi::StripLines,
         fold: views::Fold::Off,
@@ -576,7 +580,7 @@ mod tests {
     }
 
     async fn line_of(log: &LogReader, from: u64, pattern: &LinePattern) -> Option<u64> {
-        first_match(log, from, pattern).await.unwrap().map(|matched| matched.line)
+        find_first_match(log, from, pattern).await.unwrap().map(|matched| matched.line)
     }
 
     #[tokio::test]
@@ -584,7 +588,8 @@ mod tests {
         let (mut writer, reader) = log();
         writer.append(Stream::Stdout, b"one\nReady on ");
         let pattern = LinePattern::new("Ready on port").unwrap();
-        let waiting = tokio::spawn(async move { first_match(&reader, 0, &pattern).await.unwrap() });
+        let waiting =
+            tokio::spawn(async move { find_first_match(&reader, 0, &pattern).await.unwrap() });
         tokio::task::yield_now().await;
         writer.append(Stream::Stdout, b"port 80");
         assert_eq!(waiting.await.unwrap(), Some(MatchedLine { line: 2, end: 20 }));
@@ -596,7 +601,7 @@ mod tests {
         let seen = writer.append(Stream::Stdout, b"ready\n").total_bytes;
         writer.close();
         let pattern = LinePattern::new("ready").unwrap();
-        assert_eq!(first_match(&reader, seen, &pattern).await.unwrap(), None);
+        assert_eq!(find_first_match(&reader, seen, &pattern).await.unwrap(), None);
         assert_eq!(line_of(&reader, 0, &pattern).await, Some(1));
     }
 

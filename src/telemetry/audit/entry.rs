@@ -14,7 +14,7 @@ use time::{OffsetDateTime, PrimitiveDateTime};
 
 use crate::confinement::GrantedConfinement;
 use crate::ids::JobId;
-use crate::outcome::{Outcome, not_run_text};
+use crate::outcome::{Outcome, format_not_run};
 use crate::trace::TraceId;
 
 /// Bytes of a command that are written; a longer command is cut, with its length and hash.
@@ -236,7 +236,9 @@ fn outcome_details(outcome: &Outcome) -> Option<String> {
         Outcome::Exited { .. } | Outcome::Signaled { .. } => None,
         Outcome::TimedOut { after } => Some(format!("deadline of {after:?}")),
         Outcome::Stopped { by } => Some(by.word().to_owned()),
-        Outcome::NotRun { by, waited } => Some(format!("{}: {}", by.word(), not_run_text(*waited))),
+        Outcome::NotRun { by, waited } => {
+            Some(format!("{}: {}", by.word(), format_not_run(*waited)))
+        }
         Outcome::Limit { which } => Some(which.to_string()),
         Outcome::FailedToStart(error) => Some(error.to_string()),
         Outcome::Lost { why } => Some(why.clone()),
