@@ -92,7 +92,7 @@ impl Registry {
         key: &JobKey,
     ) -> Result<Option<JobHandle>, SubmitRefusal> {
         let id = self.keys.get(&(tenant, key.text().to_owned()));
-        let Some(Known { job, key: Some(first) }) = id.and_then(|id| self.jobs.get(id)) else {
+        let Some(KnownJob { job, key: Some(first) }) = id.and_then(|id| self.jobs.get(id)) else {
             return Ok(None);
         };
         match first.difference(key) {
