@@ -131,11 +131,16 @@ fn format_job_cells(job: &Value, column: TenantColumn) -> Vec<String> {
 
 /// Formats the state of a job, or its outcome.
 fn format_state(job: &Value) -> String {
-    match text_field(job, "outcome") {
+    let state = match text_field(job, "outcome") {
         "" => text_field(job, "state").to_owned(),
         "exited" => format!("exit {}", job["exit_code"]),
         "signaled" => format!("killed by {}", text_field(job, "signal")),
         other => other.replace('_', " "),
+    };
+    match job["background_pids"].as_array().map_or(0, Vec::len) {
+        0 => state,
+        1 => format!("{state}, 1 process still running"),
+        processes => format!("{state}, {processes} processes still running"),
     }
 }
 

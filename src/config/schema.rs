@@ -64,7 +64,8 @@ const PROFILE: ValueRule = ValueRule::Word(&["none", "default", "workspace-write
 const NETWORK: ValueRule = ValueRule::Word(&["auto", "on", "off"]);
 const MEMORY: ValueRule = ValueRule::Or(&["auto", "none"], &ValueRule::Size { min: MIB, max: PIB });
 const CPU: ValueRule = ValueRule::Or(&["none"], &ValueRule::Seconds { min: 0.001, max: YEAR });
-const PROCESSES: ValueRule = ValueRule::Or(&["none"], &ValueRule::Count { min: 1, max: 4_194_304 });
+const PROCESSES: ValueRule =
+    ValueRule::Or(&["auto", "none"], &ValueRule::Count { min: 1, max: 4_194_304 });
 const OPEN_FILES: ValueRule = ValueRule::Or(&["none"], &ValueRule::Count { min: 16, max: 1 << 30 });
 const FILE_SIZE: ValueRule = ValueRule::Or(&["none"], &ValueRule::Size { min: KIB, max: PIB });
 const NICE: ValueRule = ValueRule::Count { min: 0, max: 19 };

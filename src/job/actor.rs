@@ -32,7 +32,7 @@ use crate::process::shell::ShellChoice;
 use crate::process::{Host, LeaderProcess, PipelineReport, Process, ProcessTree};
 use crate::spec::Stdin;
 use crate::telemetry::ActorKind;
-use crate::telemetry::events::{self, CountedMessage, LiveActor};
+use crate::telemetry::events::{self, CountedMessage, LiveActor, SurvivingJob};
 
 /// The settings that all jobs of a server share.
 #[derive(Debug, Clone)]
@@ -73,6 +73,8 @@ pub(super) struct Job {
     report: Option<PipelineReport>,
     usage: ResourceUsage,
     survivors: Vec<u32>,
+    /// Set while the job is finished and processes of it still run.
+    surviving: Option<SurvivingJob>,
     kill: Option<KillClock>,
     /// The job's entry among the recent starts, while the job may use a processor.
     recent_start: Option<RecentStart>,
@@ -187,6 +189,7 @@ impl Job {
             report: None,
             usage: ResourceUsage::default(),
             survivors: Vec::new(),
+            surviving: None,
             kill: None,
             recent_start: None,
             starting: None,
@@ -395,6 +398,7 @@ impl Job {
             self.survivors =
                 tree.map_or_else(Vec::new, |tree| block_in_place(|| tree.living_pids()));
         }
+        self.surviving = (!self.survivors.is_empty()).then(events::job_survived);
         let ending = JobEnding {
             outcome,
             at: Instant::now(),

@@ -167,6 +167,12 @@ impl JobHandle {
         }
     }
 
+    /// `true` if the job has finished and processes of it still run.
+    #[must_use]
+    pub fn has_survivors(&self) -> bool {
+        !self.survivors().is_empty()
+    }
+
     /// Returns living processes that may belong to this ended job or to another. A reply that says
     /// that the tree has ended must name them.
     #[must_use]

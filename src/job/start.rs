@@ -8,6 +8,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::path::Path;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -305,8 +306,18 @@ impl JobVariables {
     /// Returns the search path for programs.
     #[must_use]
     pub fn search_path(&self) -> Option<&OsStr> {
-        let path = self.inherited().iter().find(|variable| variable.name() == "PATH");
-        path.map(EnvVariable::value)
+        self.find("PATH")
+    }
+
+    /// Returns the home directory.
+    #[must_use]
+    pub fn home_dir(&self) -> Option<&Path> {
+        self.find("HOME").map(Path::new)
+    }
+
+    fn find(&self, name: &str) -> Option<&OsStr> {
+        let variable = self.inherited().iter().find(|variable| variable.name() == name);
+        variable.map(EnvVariable::value)
     }
 }
 

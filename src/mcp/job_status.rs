@@ -20,12 +20,19 @@ pub enum JobState {
 }
 
 impl JobState {
-    const fn from_phase(phase: &JobPhase) -> Self {
-        match phase {
-            JobPhase::Queued => Self::Queued,
-            JobPhase::Running => Self::Running,
-            JobPhase::Stopping => Self::Stopping,
-            JobPhase::Finished(_) => Self::Finished,
+    /// `true` if the job is in this state. A finished job of which processes still run is running,
+    /// too.
+    fn includes(self, job: &JobHandle) -> bool {
+        match (&job.status().phase, self) {
+            (JobPhase::Queued, Self::Queued)
+            | (JobPhase::Running, Self::Running)
+            | (JobPhase::Stopping, Self::Stopping)
+            | (JobPhase::Finished(_), Self::Finished) => true,
+            (JobPhase::Finished(_), Self::Running) => job.has_survivors(),
+            (
+                JobPhase::Queued | JobPhase::Running | JobPhase::Stopping | JobPhase::Finished(_),
+                _,
+            ) => false,
         }
     }
 }
@@ -59,9 +66,7 @@ impl Handler {
     ) -> Value {
         let client = self.client_for(caller);
         let jobs = client.list().await;
-        let is_selected = |job: &&JobHandle| {
-            state.is_none_or(|state| state == JobState::from_phase(&job.status().phase))
-        };
+        let is_selected = |job: &&JobHandle| state.is_none_or(|state| state.includes(job));
         let mut parts = Vec::new();
         for job in jobs.iter().filter(is_selected).take(limit) {
             let now = JobSnapshot::take(&client, job).await;
@@ -73,9 +78,7 @@ impl Handler {
     /// Returns the newest jobs of all tenants, each with its tenant's name: for an operator.
     pub async fn list_all_jobs(&self, state: Option<JobState>, limit: usize) -> Value {
         let jobs = self.shared.service.list_all().await;
-        let is_selected = |job: &&JobHandle| {
-            state.is_none_or(|state| state == JobState::from_phase(&job.status().phase))
-        };
+        let is_selected = |job: &&JobHandle| state.is_none_or(|state| state.includes(job));
         let mut parts = Vec::new();
         for job in jobs.iter().filter(is_selected).take(limit) {
             let tenant = job.id().tenant();

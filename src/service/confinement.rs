@@ -72,7 +72,7 @@ pub struct LimitTerms {
     #[serde(rename = "cpu_s", deserialize_with = "deserialize_cpu")]
     pub cpu: Option<Bound<Duration>>,
     /// Processes and threads of a job at one time.
-    #[serde(deserialize_with = "deserialize_bound")]
+    #[serde(deserialize_with = "deserialize_processes")]
     pub processes: Option<Bound<u64>>,
     /// Open files of each process of a job.
     #[serde(deserialize_with = "deserialize_bound")]
@@ -151,6 +151,20 @@ fn deserialize_memory<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Boun
     let auto = || load::total_memory().map(|bytes| bytes / 4 * 3);
     Ok(Some(WrittenBound::deserialize(input)?.resolve(auto)))
 }
+
+/// Reads a bound on processes. `auto` grows with the processors: builds start threads for each.
+fn deserialize_processes<'de, D: Deserializer<'de>>(
+    input: D,
+) -> Result<Option<Bound<u64>>, D::Error> {
+    let auto = || {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        Some(MIN_AUTO_PROCESSES.max(PROCESSES_PER_PROCESSOR * processors as u64))
+    };
+    Ok(Some(WrittenBound::deserialize(input)?.resolve(auto)))
+}
+
+const MIN_AUTO_PROCESSES: u64 = 4096;
+const PROCESSES_PER_PROCESSOR: u64 = 512;
 
 fn deserialize_cpu<'de, D: Deserializer<'de>>(
     input: D,

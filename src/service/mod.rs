@@ -31,7 +31,7 @@ pub use submission::{
     SubmitError,
 };
 pub use tenancy::{CallerIdentity, CallerRole};
-pub use tenant_client::TenantClient;
+pub use tenant_client::{MissingCommand, TenantClient};
 pub use unreported_jobs::ReportTo;
 
 pub use crate::job::{

@@ -121,7 +121,10 @@ pub enum SubmitError {
         "`{name}` cannot be the name of an environment variable; names are not empty and hold no `=`"
     )]
     EnvName { name: String },
-    #[error("there is no lane `{given}`; the lanes are {}", .known.join(", "))]
+    #[error(
+        "there is no lane `{given}`; the lanes are {}. A lane limits how many of its jobs run at one time; leave it out if that does not matter",
+        .known.join(", ")
+    )]
     UnknownLane { given: String, known: Vec<String> },
     #[error(transparent)]
     Confinement(#[from] ConfineError),

@@ -22,12 +22,23 @@ use crate::job::{JobHandle, StopRequest};
 use crate::outcome::{JobEnding, Outcome, StartError};
 use crate::output::redaction::Redactor;
 use crate::process::{shell, sockets};
-use crate::spec::JobSpec;
+use crate::spec::{JobProgram, JobSpec};
 use crate::supervisor::{
     FindError, HoldingJob, JobKey, QueuePosition, SubmitRefusal, SubmitRequest,
 };
 use crate::telemetry::events;
 use crate::trace::CallTrace;
+
+/// The likely mistake of a caller whose job did not find a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MissingCommand {
+    /// The program was given with an argument in the same text.
+    HoldsArguments { program: String, argument: String },
+    /// The path does not exist in the directory in which the job started.
+    NotInDirectory { path: String, directory: PathBuf },
+    /// Installed commands have similar names.
+    HasSimilar { names: Vec<String> },
+}
 
 /// The most similar commands that are suggested.
 const MAX_SIMILAR: usize = 3;
@@ -106,8 +117,14 @@ impl TenantClient {
         events::job_rejected(self.caller.tenant, error.rejection_reason());
     }
 
-    /// Applies this caller's default directory to a submission.
+    /// Expands `~` in the directory of a submission, and applies this caller's default directory.
     pub(super) fn resolve_directory(&self, mut submission: Submission) -> Submission {
+        if let Some(cwd) = &submission.cwd
+            && let Ok(below_home) = cwd.strip_prefix("~")
+            && let Some(home) = self.service.environment.home_dir()
+        {
+            submission.cwd = Some(home.join(below_home));
+        }
         if let (Some(cwd), DirectoryScope::Anywhere) = (&self.cwd, submission.within) {
             submission.cwd = Some(match submission.cwd {
                 Some(given) => cwd.join(given),
@@ -340,15 +357,33 @@ impl TenantClient {
         }
     }
 
-    /// Returns the installed commands with names similar to the one that a job did not find; empty if
-    /// that is not why the job ended.
-    pub async fn find_similar_commands(&self, ending: &JobEnding, output: &str) -> Vec<String> {
-        let Some(name) = find_missing_command(&ending.outcome, output) else { return Vec::new() };
-        let name = name.to_owned();
+    /// Explains why a job did not find a command; `None` if that is not why the job ended, or if
+    /// nothing is known about it.
+    pub async fn explain_missing_command(
+        &self,
+        job: &JobHandle,
+        ending: &JobEnding,
+        output: &str,
+    ) -> Option<MissingCommand> {
+        let name = find_missing_command(&ending.outcome, output)?.to_owned();
+        if let (JobProgram::Direct { .. }, Some((program, argument))) =
+            (&job.spec().program, name.split_once(char::is_whitespace))
+        {
+            let program = program.to_owned();
+            let argument = argument.trim_start().to_owned();
+            return Some(MissingCommand::HoldsArguments { program, argument });
+        }
         let environment = Arc::clone(&self.service.environment);
+        let directory = job.spec().cwd.clone();
         let search = move || {
+            if name.contains('/') {
+                let is_missing = Path::new(&name).is_relative() && !directory.join(&name).exists();
+                return is_missing
+                    .then_some(MissingCommand::NotInDirectory { path: name, directory });
+            }
             let path = environment.search_path().unwrap_or_default();
-            shell::similar_commands(&name, path, MAX_SIMILAR)
+            let names = shell::similar_commands(&name, path, MAX_SIMILAR);
+            (!names.is_empty()).then_some(MissingCommand::HasSimilar { names })
         };
         tokio::task::spawn_blocking(search).await.unwrap_or_default()
     }

@@ -295,6 +295,8 @@ family! {
     Gauge BUSY = "shellyard_jobs_busy";
     /// Running jobs that hold no slot, because they do not use the machine.
     Gauge IDLE = "shellyard_jobs_idle";
+    /// Finished jobs of which processes still run.
+    Gauge SURVIVING = "shellyard_jobs_surviving";
     /// Slots: the number of busy jobs at one time.
     Gauge RUNNING_LIMIT = "shellyard_jobs_running_limit";
     /// Jobs that are being stopped.

@@ -417,16 +417,22 @@ fn missing_in_line(line: &str) -> Option<&str> {
     is_name.then_some(name)
 }
 
-/// Parses `zsh: command not found: NAME`, or `zsh:1: …`.
+/// Parses `zsh: command not found: NAME`, or `zsh:1: …`, or of a path `no such file or directory`.
 fn parse_zsh_message(line: &str) -> Option<&str> {
-    let (place, name) = line.split_once(": command not found: ")?;
+    let (place, name) = line
+        .split_once(": command not found: ")
+        .or_else(|| line.split_once(": no such file or directory: "))?;
     is_shell(place.split(':').next()?).then_some(name)
 }
 
-/// Parses `bash: NAME: command not found`, or `bash: line 1: …`, or with a script's name before it.
+/// Parses `bash: NAME: command not found`, or `bash: line 1: …`, or with a script's name before it, or
+/// of a path `No such file or directory`.
 fn parse_bash_message(line: &str) -> Option<&str> {
-    let (_, name) = line.strip_suffix(": command not found")?.rsplit_once(": ")?;
-    Some(name)
+    if let Some(before) = line.strip_suffix(": command not found") {
+        return before.rsplit_once(": ").map(|(_, name)| name);
+    }
+    let (place, name) = line.strip_suffix(": No such file or directory")?.rsplit_once(": ")?;
+    is_shell(place.split(':').next()?).then_some(name)
 }
 
 /// Parses `sh: 1: NAME: not found`, or with a script's name before it; busybox prints `sh: NAME:

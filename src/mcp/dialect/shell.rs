@@ -18,7 +18,9 @@ use crate::mcp::tools::ToolCall;
 use crate::outcome::{JobEnding, Outcome, StartError, format_not_run, signal_name};
 use crate::output::views::{self, Ansi, Charset, Fold, LongLines, ViewOptions};
 use crate::policy::PolicyRefusal;
-use crate::service::{AdmissionError, CommandLogging, JobHandle, Submission, SubmitError};
+use crate::service::{
+    AdmissionError, CommandLogging, JobHandle, MissingCommand, Submission, SubmitError,
+};
 use crate::spec::JobProgram;
 
 const FIELDS: [ArgSpec; 5] = [
@@ -129,7 +131,7 @@ async fn run(call: ToolCall<'_>, args: ShellArgs) -> Result<ShellResult, CallGiv
     let ending = stream_to_end(call, &job, args.max_output).await?;
     Ok(match CapturedOutput::read_each(&job, args.max_output).await {
         Ok(output) => {
-            let suggestion = suggest_next_step(call, &ending, &output).await;
+            let suggestion = suggest_next_step(call, &job, &ending, &output).await;
             build_result(&job, &ending, &output, suggestion)
         }
         Err(error) => {
@@ -260,12 +262,14 @@ fn strip_rule_index(location: &str) -> &str {
 /// Suggests what to do about a command that was not found or must not be executed.
 async fn suggest_next_step(
     call: ToolCall<'_>,
+    job: &JobHandle,
     ending: &JobEnding,
     output: &CapturedOutput,
 ) -> Option<String> {
     let stderr = output.stderr.text();
-    let names = call.client.find_similar_commands(ending, &stderr).await;
-    if !names.is_empty() {
+    if let Some(MissingCommand::HasSimilar { names }) =
+        call.client.explain_missing_command(job, ending, &stderr).await
+    {
         return Some(format!("Command not found; did you mean {}?", names.join(", ")));
     }
     match ending.outcome {

@@ -9,6 +9,7 @@ use crate::ids::JobId;
 use crate::mcp::snapshot::{JobSnapshot, State};
 use crate::outcome::{JobEnding, Outcome};
 use crate::output::{LogProgress, PageEnd};
+use crate::service::MissingCommand;
 
 /// Returns the hint after a reply about one job; `None` if nothing is left to do.
 pub(crate) fn hint_after_job(job: &JobSnapshot, shown: Option<&ShownOutput>) -> Option<String> {
@@ -34,6 +35,20 @@ pub(crate) fn hint_after_job(job: &JobSnapshot, shown: Option<&ShownOutput>) -> 
                 sandbox_hint(job, shown).into_iter().chain(withheld).chain(cut).collect();
             (!hints.is_empty()).then(|| hints.join("; "))
         }
+    }
+}
+
+/// Says what the likely mistake is if a command was not found.
+pub(crate) fn hint_missing_command(missing: &MissingCommand) -> String {
+    match missing {
+        MissingCommand::HoldsArguments { program, argument } => format!(
+            "with args, command is the program alone: command={program:?}, args=[{argument:?}, …]"
+        ),
+        MissingCommand::NotInDirectory { path, directory } => format!(
+            "{path} is not in {}, where the job started: give another cwd",
+            directory.display()
+        ),
+        MissingCommand::HasSimilar { names } => format!("did you mean {}?", names.join(", ")),
     }
 }
 

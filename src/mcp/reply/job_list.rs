@@ -139,18 +139,23 @@ pub(crate) struct JobCounts {
     pub(crate) queued: usize,
     pub(crate) running: usize,
     pub(crate) finished: usize,
+    /// Finished jobs of which processes still run.
+    pub(crate) surviving: usize,
 }
 
 /// Formats the first line of a list: how many jobs there are, and how many of those asked for are
 /// shown.
 pub(crate) fn list_headline(counts: JobCounts, shown: usize, matching: usize) -> String {
-    let JobCounts { queued, running, finished } = counts;
+    let JobCounts { queued, running, finished, surviving } = counts;
     let mut line = format!(
         "{} running, {} queued, {} finished",
         thousands(running as u64),
         thousands(queued as u64),
         thousands(finished as u64)
     );
+    if surviving > 0 {
+        line.push_str(&format!(" ({} with processes still running)", thousands(surviving as u64)));
+    }
     if matching < queued + running + finished {
         line.push_str(&format!(" · {}", count(matching as u64, "match", "matches")));
     }
@@ -186,9 +191,15 @@ fn state_parts(job: &JobSnapshot) -> Vec<String> {
                 parts.push(exact(job.elapsed));
             }
             parts.push(count(job.lines(), "line", "lines"));
+            parts.extend(format_survivors(job.survivors.len()));
             parts
         }
     }
+}
+
+fn format_survivors(processes: usize) -> Option<String> {
+    let processes = processes as u64;
+    (processes > 0).then(|| format!("{} still running", count(processes, "process", "processes")))
 }
 
 fn open_job_parts(word: &str, job: &JobSnapshot) -> Vec<String> {

@@ -28,8 +28,8 @@ pub(super) use excerpt::{
 };
 pub(super) use format::{count, thousands};
 pub(super) use hint::{
-    TimedOutWait, hint_after_job, hint_after_page, hint_no_room, hint_reused_key,
-    hint_wait_for_jobs,
+    TimedOutWait, hint_after_job, hint_after_page, hint_missing_command, hint_no_room,
+    hint_reused_key, hint_wait_for_jobs,
 };
 pub(super) use job_list::{JobCounts, ReplyPart, clipped, list_headline, list_line};
 pub(super) use reply_fitter::ReplyFitter;

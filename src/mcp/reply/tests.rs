@@ -346,7 +346,10 @@ fn every_other_ending_has_its_own_words() {
             limit(LimitKind::Cpu(Duration::from_secs(60))),
             "CPU limit of 60s reached · 12.7s · job 19",
         ),
-        (limit(LimitKind::Processes(512)), "process limit of 512 reached · 12.7s · job 19"),
+        (
+            limit(LimitKind::Processes(512)),
+            "process limit of 512 reached (limits.processes) · 12.7s · job 19",
+        ),
         (
             limit(LimitKind::FileSize(8_000_000_000)),
             "file size limit of 8.0 GB reached · 12.7s · job 19",
@@ -550,7 +553,7 @@ fn several_jobs_are_listed_one_by_one() {
 
 #[test]
 fn a_list_has_a_summary_and_a_line_for_each_job() {
-    let counts = JobCounts { queued: 2, running: 1, finished: 1400 };
+    let counts = JobCounts { queued: 2, running: 1, finished: 1400, surviving: 0 };
     assert_eq!(list_headline(counts, 1403, 1403), "1 running, 2 queued, 1,400 finished");
     assert_eq!(
         list_headline(counts, 20, 30),

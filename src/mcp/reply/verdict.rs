@@ -1,5 +1,7 @@
 //! The verdict: the state of a job in one line, which is the first line of a reply.
 
+use std::time::Duration;
+
 use super::body::{OutputEncoding, ShownOutput};
 use super::format::{
     bound, count, exact, kill_note, rough, shorten_to_line, size, soon, thousands,
@@ -69,6 +71,9 @@ fn format_holders(holders: &[SlotHolder], others: usize) -> Option<String> {
     (!names.is_empty()).then(|| format!("held by {}{more}", names.join(", ")))
 }
 
+/// A verdict mentions that its job waited in the queue for at least this time.
+const QUEUED_TIME_THAT_MATTERS: Duration = Duration::from_secs(1);
+
 fn finished_parts(job: &JobSnapshot, ending: &JobEnding) -> Vec<String> {
     let mut parts = vec![ending_text(job, ending)];
     match ending.outcome {
@@ -79,6 +84,9 @@ fn finished_parts(job: &JobSnapshot, ending: &JobEnding) -> Vec<String> {
         | Outcome::Stopped { .. }
         | Outcome::Limit { .. }
         | Outcome::Lost { .. } => parts.push(exact(job.elapsed)),
+    }
+    if job.queued >= QUEUED_TIME_THAT_MATTERS && !job.never_started() {
+        parts.push(format!("queued {}", rough(job.queued)));
     }
     parts.push(job_label(job));
     parts
@@ -112,7 +120,7 @@ pub(super) fn ending_text(job: &JobSnapshot, ending: &JobEnding) -> String {
             format!("CPU limit of {} reached", bound(*limit))
         }
         Outcome::Limit { which: LimitKind::Processes(limit) } => {
-            format!("process limit of {} reached", thousands(*limit))
+            format!("process limit of {} reached (limits.processes)", thousands(*limit))
         }
         Outcome::Limit { which: LimitKind::FileSize(limit) } => {
             format!("file size limit of {} reached", size(*limit))

@@ -50,9 +50,12 @@ enum StateFilter {
 }
 
 impl StateFilter {
-    fn accepts(self, phase: &JobPhase) -> bool {
+    /// `true` if the filter selects a job in this phase. A finished job of which processes still run
+    /// (`survives`) is both finished and running.
+    fn accepts(self, phase: &JobPhase, survives: bool) -> bool {
         match self {
             Self::All => true,
+            Self::Group(JobGroup::Running) if survives => true,
             Self::Group(group) => group == find_group(phase),
             Self::Stopping => matches!(phase, JobPhase::Stopping),
         }
@@ -78,7 +81,7 @@ pub(in crate::mcp) async fn call(
     let jobs = call.client.list().await;
     let counts = count_jobs(&jobs);
     let is_selected = |job: &JobHandle| {
-        filter.accepts(&job.status().phase)
+        filter.accepts(&job.status().phase, job.has_survivors())
             && text.as_deref().is_none_or(|text| contains_text(job, text))
     };
     let selected = jobs.into_iter().filter(is_selected).collect();
@@ -143,6 +146,7 @@ const fn find_group(phase: &JobPhase) -> JobGroup {
 fn count_jobs(jobs: &[JobHandle]) -> JobCounts {
     let mut counts = JobCounts::default();
     for job in jobs {
+        counts.surviving += usize::from(job.has_survivors());
         match find_group(&job.status().phase) {
             JobGroup::Queued => counts.queued += 1,
             JobGroup::Running => counts.running += 1,
@@ -161,16 +165,21 @@ fn contains_text(job: &JobHandle, text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::outcome::{JobEnding, Outcome};
 
     #[test]
-    fn a_stopping_job_is_listed_as_stopping_and_as_running() {
-        let taken: Vec<&str> = STATES
-            .iter()
-            .filter(|(_, filter)| filter.accepts(&JobPhase::Stopping))
-            .map(|(word, _)| *word)
-            .collect();
-        assert_eq!(taken, ["running", "stopping", "all"]);
-        assert!(!StateFilter::Stopping.accepts(&JobPhase::Running));
+    fn a_job_is_listed_in_each_of_its_states() {
+        let finished = JobPhase::Finished(JobEnding::unmeasured(Outcome::Exited { code: 0 }));
+        for (phase, survives, expected) in [
+            (JobPhase::Stopping, false, &["running", "stopping", "all"][..]),
+            (JobPhase::Running, false, &["running", "all"]),
+            (finished.clone(), false, &["finished", "all"]),
+            (finished, true, &["running", "finished", "all"]),
+        ] {
+            let is_listed = |(_, filter): &&(&str, StateFilter)| filter.accepts(&phase, survives);
+            let words: Vec<&str> = STATES.iter().filter(is_listed).map(|(word, _)| *word).collect();
+            assert_eq!(words, expected, "{phase:?}");
+        }
     }
 
     #[test]

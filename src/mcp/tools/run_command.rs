@@ -9,7 +9,8 @@ use crate::mcp::approvals::submit;
 use crate::mcp::args::{ArgError, Args};
 use crate::mcp::cancellation::CancelIntent;
 use crate::mcp::reply::{
-    ShownOutput, TokenBudget, ToolError, ToolReply, hint_reused_key, progress_line, show,
+    ShownOutput, TokenBudget, ToolError, ToolReply, hint_missing_command, hint_reused_key,
+    progress_line, show,
 };
 use crate::mcp::schema::{ArgKind, ArgSpec, ToolEffect, ToolSpec};
 use crate::mcp::snapshot::JobSnapshot;
@@ -148,7 +149,7 @@ pub(crate) async fn reply_about_job(
         let shown = show(&now, job.output(), fitter.excerpt_budget()).await?;
         let suggestion = match reused {
             Some(_) => None,
-            None => suggest_commands(call.client, &now, shown.as_ref()).await,
+            None => hint_if_not_found(call.client, job, &now, shown.as_ref()).await,
         };
         let reply = call.job_reply(&now, shown);
         let hint = reused.map(|key| hint_reused_key(key, reply.hint())).or(suggestion);
@@ -159,15 +160,16 @@ pub(crate) async fn reply_about_job(
     }
 }
 
-/// Suggests commands with similar names, if the command was not found.
-async fn suggest_commands(
+/// Explains why the command was not found, if that is how the job ended.
+async fn hint_if_not_found(
     client: &TenantClient,
-    job: &JobSnapshot,
+    job: &JobHandle,
+    now: &JobSnapshot,
     shown: Option<&ShownOutput>,
 ) -> Option<String> {
-    let names =
-        client.find_similar_commands(job.ending()?, shown.map_or("", ShownOutput::text)).await;
-    (!names.is_empty()).then(|| format!("did you mean {}?", names.join(", ")))
+    let output = shown.map_or("", ShownOutput::text);
+    let missing = client.explain_missing_command(job, now.ending()?, output).await?;
+    Some(hint_missing_command(&missing))
 }
 
 struct RunCommandArgs {
@@ -271,13 +273,27 @@ pub(super) fn read_terms(args: &mut Args) -> Result<ConfinementTerms, ArgError> 
 fn read_limits(mut args: Args) -> Result<LimitTerms, ArgError> {
     const ANY: std::ops::RangeInclusive<u64> = 1..=u64::MAX;
     Ok(LimitTerms {
-        memory: args.size("memory")?.map(Bound::AtMost),
+        memory: read_memory(&mut args)?.map(Bound::AtMost),
         cpu: args.seconds("cpu_s")?.map(Bound::AtMost),
         processes: args.whole("processes", ANY)?.map(Bound::AtMost),
         open_files: args.whole("open_files", ANY)?.map(Bound::AtMost),
         file_size: args.size("file_size")?.map(Bound::AtMost),
         nice: args.whole("nice", 0..=19)?.and_then(|nice| u8::try_from(nice).ok()),
     })
+}
+
+/// No program runs with less memory: a smaller number was written without its unit.
+const MIN_MEMORY: u64 = 1 << 20;
+
+fn read_memory(args: &mut Args) -> Result<Option<u64>, ArgError> {
+    match args.size("memory")? {
+        Some(bytes) if bytes < MIN_MEMORY => Err(ArgError::NotAllowed {
+            name: "memory",
+            allowed: "a size with its unit, such as \"200 MB\"".to_owned(),
+            given: format!("{bytes} bytes"),
+        }),
+        memory => Ok(memory),
+    }
 }
 
 #[cfg(test)]
@@ -368,6 +384,7 @@ mod tests {
             (json!({"limits": {"memroy": 5}}), "`memory`"),
             (json!({"limits": {"memory": "lots"}}), "2 GB"),
             (json!({"limits": {"memory": 0}}), "memory"),
+            (json!({"limits": {"memory": 200}}), "\"200 MB\""),
             (json!({"limits": {"processes": 0}}), "at least 1"),
             (json!({"limits": {"nice": 20}}), "from 0 to 19"),
         ] {

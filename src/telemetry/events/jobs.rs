@@ -144,6 +144,23 @@ fn record_usage(usage: &ResourceUsage) {
     }
 }
 
+/// Counts a finished job as one of which processes still run, for as long as this value exists.
+#[derive(Debug)]
+pub struct SurvivingJob(());
+
+/// A job finished while processes of it still run.
+#[must_use]
+pub fn job_survived() -> SurvivingJob {
+    jobs::SURVIVING.unlabeled().increment(1);
+    SurvivingJob(())
+}
+
+impl Drop for SurvivingJob {
+    fn drop(&mut self) {
+        jobs::SURVIVING.unlabeled().decrement(1);
+    }
+}
+
 /// Counts a job as stopping for as long as it exists.
 #[derive(Debug)]
 struct StoppingGuard(());

@@ -11,10 +11,10 @@ const ROWS: &[&[&str]] = &[
     &["lines"],
     &["mcp"],
     &["service"],
-    &["environment"],
-    &["policy"],
     &["supervisor"],
     &["job"],
+    &["environment"],
+    &["policy"],
     &["process"],
     &["client"],
     &["telemetry"],
@@ -164,7 +164,7 @@ fn imports_from_above_are_caught() {
 fn imports_past_a_public_handle_are_caught() {
     check("http/mod.rs", "use crate::output::LogReader;", &["another module"]);
     check("stdio.rs", "use crate::http::serve;", &["stands beside"]);
-    check("job/actor.rs", "use crate::config::Settings;", &["given values"]);
+    check("job/actor.rs", "use crate::config::Settings;", &["get values"]);
     check("job/actor.rs", "use super::super::service::Yard;", &["by `super`"]);
     check("job/mod.rs", "use super::service::Yard;", &["by `super`"]);
     check("attic/mod.rs", "", &["no place"]);
