@@ -17,7 +17,7 @@ use serde_json::Value;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
-use super::fixtures::{ScriptedFixture, fill_template};
+use super::stored_fixtures::{ScriptedFixture, fill_template};
 use crate::mcp::handler::{Handler, is_modern};
 
 /// Answers a call of a tool. What it runs is run by `handler`, as anyone's.

@@ -15,7 +15,7 @@ use rmcp::service::{RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
 use super::answer;
-use super::fixtures::{FIXTURES, Fixtures, fill_template};
+use super::stored_fixtures::{FIXTURES, Fixtures, fill_template};
 use crate::ids::TenantId;
 use crate::mcp::handler::Handler;
 use crate::mcp::handler::{is_modern, response_meta};

@@ -16,6 +16,6 @@
 
 mod answer;
 mod fixture_handler;
-mod fixtures;
+mod stored_fixtures;
 
 pub(super) use fixture_handler::WithFixtures;

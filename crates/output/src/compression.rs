@@ -135,7 +135,8 @@ impl<'a> FrameEncoder<'a> {
 
     /// `true` if a sample of frames shrinks. An incompressible log costs next to nothing this way.
     fn sample_shrinks(&mut self) -> io::Result<bool> {
-        let (mut compressed, mut raw) = (0, 0);
+        let mut compressed = 0;
+        let mut raw = 0;
         for number in (0..self.count()).step_by(self.count().div_ceil(SAMPLES).max(1) as usize) {
             compressed += self.compress(number)?.len() as u64;
             raw += self.input.len() as u64;
@@ -163,7 +164,8 @@ impl CompressedLog {
 
     /// Fills `buffer` with the log's bytes at `offset`.
     pub(crate) fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        let (mut at, mut rest) = (offset, buffer);
+        let mut at = offset;
+        let mut rest = buffer;
         while !rest.is_empty() {
             let frame = self.frame((at / self.frame_bytes) as usize)?;
             let bytes = frame.get((at % self.frame_bytes) as usize..).unwrap_or_default();

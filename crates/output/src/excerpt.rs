@@ -111,7 +111,8 @@ pub fn tail(reader: &BlockingReader, budget: Budget) -> io::Result<Excerpt> {
     let reader = &reader.freeze();
     let mut frame = ExcerptSource::new(reader, 0)?;
     let part = frame.tail(0, RemainingBudget::new(budget))?;
-    let (all, before) = (frame.from..frame.end, frame.from..part.range.start);
+    let all = frame.from..frame.end;
+    let before = frame.from..part.range.start;
     let before =
         (!before.is_empty()).then(|| digest_hidden(reader, all, before, DigestLimits::QUICK));
     // A log that ends in a hole has no tail.
@@ -158,7 +159,8 @@ impl RemainingBudget {
     }
 
     fn takes(&mut self, line: &RenderedLine<'_>) -> bool {
-        let (rows, cost) = (line.rows(), (self.cost)(&line.text));
+        let rows = line.rows();
+        let cost = (self.cost)(&line.text);
         let fits = rows <= self.lines && cost <= self.bytes;
         if fits {
             self.lines -= rows;
@@ -214,7 +216,8 @@ impl<'a> ExcerptSource<'a> {
         let charset = reader.charset()?;
         let from = charset.aligned(from);
         let total = progress.total_bytes;
-        let (asked, from) = (from, reader.next_readable(from));
+        let asked = from;
+        let from = reader.next_readable(from);
         let tail = reader.contiguous_around(from..total).start.max(from);
         let begun =
             if progress.closed { 0 } else { unfinished_bytes(reader, tail, total, charset)? };
@@ -751,7 +754,8 @@ mod hidden_tests {
             memory_bytes: 1 << 20,
             spill_dir: dir.path().to_owned().into(),
         });
-        let (head, tail) = ("x".repeat(50_000), "y".repeat(50_000));
+        let head = "x".repeat(50_000);
+        let tail = "y".repeat(50_000);
         writer
             .append(Stream::Stdout, format!("{head} AssertionError: no {tail}\nfine\n").as_bytes());
         let all = 0..reader.progress().total_bytes;

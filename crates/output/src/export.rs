@@ -295,7 +295,8 @@ pub async fn gzip(
     if bytes > MAX_BYTES {
         return Err(GzipError::TooLarge { bytes });
     }
-    let (redactor, dir_of_file) = (Arc::clone(redactor), dir.clone());
+    let redactor = Arc::clone(redactor);
+    let dir_of_file = dir.clone();
     let begin = move |log: &BlockingReader| GzipTask::start(log, stream, redactor, &dir_of_file);
     let mut step = reader.read_on_thread(begin).await?;
     loop {
@@ -430,7 +431,8 @@ mod tests {
             for (stream, view) in streams.into_iter().zip(&views) {
                 prop_assert_eq!(reader.progress().bytes_of(stream), view.len() as u64);
                 let at = |share: f64| (share * (view.len() + 1) as f64) as usize;
-                let (start, end) = (at(ends.0.min(ends.1)), at(ends.0.max(ends.1)));
+                let start = at(ends.0.min(ends.1));
+                let end = at(ends.0.max(ends.1));
                 let read = reader.blocking().raw_blocks(stream, start as u64..end as u64).unwrap().read_all().unwrap();
                 prop_assert_eq!(&read, &view[start..end]);
             }
@@ -448,7 +450,8 @@ mod tests {
                 }
             }
             writer.close();
-            let (mut read, mut start) = (Vec::new(), 0);
+            let mut read = Vec::new();
+            let mut start = 0;
             loop {
                 let stream = Some(Stream::Stderr);
                 let request = LogRangeRequest { stream, start, end: None, max_bytes };

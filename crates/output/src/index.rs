@@ -110,7 +110,8 @@ impl StoredRuns {
         &self,
         holds: impl Fn(&StreamRun) -> bool,
     ) -> io::Result<Option<NumberedRun>> {
-        let (mut low, mut high) = (0, self.count);
+        let mut low = 0;
+        let mut high = self.count;
         let mut found = None;
         while low < high {
             let middle = low + (high - low) / 2;

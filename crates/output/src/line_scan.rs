@@ -488,7 +488,8 @@ impl OffsetMap {
 
     /// Removes this many bytes at the beginning.
     fn forget(&mut self, count: usize) {
-        let (index, offset) = (self.index_at(count), self.offset_at(count));
+        let index = self.index_at(count);
+        let offset = self.offset_at(count);
         self.spans.drain(..index);
         self.spans[0] = OffsetSpan { position: count, offset };
         self.spans.iter_mut().for_each(|span| span.position -= count);

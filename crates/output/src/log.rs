@@ -343,7 +343,8 @@ impl LogWriter {
         let mut inner = self.segment.lock();
         while let Some(last) = bytes.last() {
             let (run, rest) = bytes.split_at(bytes.len().min(inner.index.room_for(stream)));
-            let (offset, line) = (self.now.total_bytes, self.now.lines);
+            let offset = self.now.total_bytes;
+            let line = self.now.lines;
             inner.index.add(StreamRun { offset, line, time, length: run.len() as u32, stream });
             self.now.total_bytes += run.len() as u64;
             self.now.lines += memchr_iter(b'\n', run).count() as u64;

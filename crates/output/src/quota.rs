@@ -125,7 +125,8 @@ impl Quota {
     /// Creates a quota without limits on stored bytes.
     #[must_use]
     pub fn unlimited() -> Arc<Self> {
-        let (store_bytes, tenant_bytes) = (u64::MAX, u64::MAX);
+        let store_bytes = u64::MAX;
+        let tenant_bytes = u64::MAX;
         let limits = QuotaLimits { store_bytes, tenant_bytes, tenants: HashMap::new() };
         Self::new(limits, UNLIMITED_READS, Arc::default())
     }

@@ -291,7 +291,9 @@ mod tests {
         let held = memory.reserve(ReadFrom::Disk, &busy, usize::MAX, LONG).await.unwrap();
         let (ended, mut endings) = tokio::sync::mpsc::unbounded_channel();
         for _ in 0..20 {
-            let (memory, busy, ended) = (memory.clone(), Arc::clone(&busy), ended.clone());
+            let memory = memory.clone();
+            let busy = Arc::clone(&busy);
+            let ended = ended.clone();
             tokio::spawn(async move {
                 let permit = memory.reserve(ReadFrom::Disk, &busy, usize::MAX, LONG).await;
                 ended.send("busy").unwrap();

@@ -193,7 +193,8 @@ impl BlockingReader {
     /// A reader of the log as it is now. It sees nothing that comes later, and all bytes that are
     /// present stay readable for it.
     pub(crate) fn freeze(&self) -> Self {
-        let (log, progress) = (Arc::clone(&self.log), self.progress.clone());
+        let log = Arc::clone(&self.log);
+        let progress = self.progress.clone();
         Self { log, progress, snapshot: Some(self.snapshot()) }
     }
 

@@ -607,7 +607,8 @@ mod tests {
         cuts.push(bytes.len());
         cuts.sort_unstable();
         let mut masker = LineMasker::new(Arc::clone(redactor));
-        let (mut masked, mut start) = (Vec::new(), 0);
+        let mut masked = Vec::new();
+        let mut start = 0;
         for cut in cuts {
             masked.extend(masker.push(&bytes[start..cut]));
             start = cut;

@@ -107,7 +107,8 @@ pub fn search(
 ) -> io::Result<SearchResult> {
     let reader = &reader.freeze();
     let progress = reader.progress();
-    let (total, charset) = (progress.total_bytes, reader.charset()?);
+    let total = progress.total_bytes;
+    let charset = reader.charset()?;
     let from = charset.aligned(request.from.min(total)).min(total);
     let mut listing = SearchListing::new(reader, SearchRequest { from, ..*request }, charset);
     let pieces = reader.chunks(request.stream, from, total);
@@ -199,7 +200,8 @@ impl<'a> SearchListing<'a> {
         let reader = self.numbers.reader;
         let progress = reader.progress();
         let is_open = progress.open_line && searched_to == progress.total_bytes;
-        let (first, end) = (reader.line_at(self.request.from)?, reader.line_at(searched_to)?);
+        let first = reader.line_at(self.request.from)?;
+        let end = reader.line_at(searched_to)?;
         let is_empty = searched_to <= self.request.from;
         Ok(if is_empty { 0 } else { end - first + u64::from(is_open) })
     }
@@ -380,7 +382,8 @@ pub struct StreamCounts {
 /// Counts the lines of one stream. Much faster than [`count_lines_and_errors`].
 pub fn count_lines(reader: &BlockingReader, stream: Stream) -> io::Result<u64> {
     let mut pieces = reader.chunks(Some(stream), 0, reader.progress().total_bytes);
-    let (mut lines, mut is_line_open) = (0, false);
+    let mut lines = 0;
+    let mut is_line_open = false;
     while let Some((_, piece)) = pieces.next()? {
         lines += memchr_iter(b'\n', piece).count() as u64;
         is_line_open = !piece.ends_with(b"\n");
@@ -692,7 +695,8 @@ mod tests {
         let (over, _guard) = ScanDeadline::start(Duration::ZERO);
         let mut at =
             SearchRequest { max_matches: usize::MAX, max_bytes: usize::MAX, ..request(&pattern) };
-        let (mut matches, mut rounds) = (0, 0);
+        let mut matches = 0;
+        let mut rounds = 0;
         loop {
             let found = super::search(&reader.blocking(), &at, &over).unwrap();
             assert_eq!(found.matches as usize, found.lines.len());

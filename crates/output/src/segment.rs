@@ -193,7 +193,8 @@ impl LogSegment {
         let parts = [Some((first, self.start)), second].into_iter().flatten();
         let there = parts.filter(|(range, _)| !range.is_empty());
         there.map(|(range, LogPosition { lines, stderr_bytes, .. })| {
-            let (segment, continuity) = (Arc::clone(self), Continuity::Continuous);
+            let segment = Arc::clone(self);
+            let continuity = Continuity::Continuous;
             LogExtent { segment, range, lines, stderr_bytes, continuity }
         })
     }

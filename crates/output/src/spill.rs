@@ -516,7 +516,8 @@ impl SpillFile {
 
 impl Drop for SpillFile {
     fn drop(&mut self) {
-        let (dir, number) = (Arc::clone(&self.dir), self.number);
+        let dir = Arc::clone(&self.dir);
+        let number = self.number;
         let _open = [self.store.take_recent(number), lock(&self.writing).take()];
         self.store.remove(Removal::File { dir, number, _open });
     }

@@ -58,7 +58,8 @@ mod model {
         stream: Option<Stream>,
         limits: (usize, usize),
     ) -> (Vec<u8>, u64, PageEnd) {
-        let (mut bytes, mut at) = (Vec::new(), from);
+        let mut bytes = Vec::new();
+        let mut at = from;
         loop {
             let page = reader.blocking().read_page(&request(at, stream, limits)).unwrap();
             assert_eq!(page.start, at);
@@ -94,7 +95,8 @@ mod model {
             let (settings, _dir) = settings(memory_bytes);
             let (mut writer, reader) = open_log(&settings);
             // One reader follows the writes, one reads everything at the end.
-            let (mut followed, mut at) = (Vec::new(), 0);
+            let mut followed = Vec::new();
+            let mut at = 0;
             for (stream_of_write, bytes) in &writes {
                 writer.append(*stream_of_write, bytes);
                 let (bytes, end, kind) = read_on(&reader, at, stream, limits);
@@ -322,7 +324,8 @@ mod model {
 
     /// Follows a log to its end as a client would: a page, then a wait for more.
     async fn follow(reader: LogReader, stream: Option<Stream>, max_bytes: usize) -> Vec<u8> {
-        let (mut bytes, mut at) = (Vec::new(), 0);
+        let mut bytes = Vec::new();
+        let mut at = 0;
         loop {
             let page = reader.blocking().read_page(&request(at, stream, (max_bytes, 0))).unwrap();
             bytes.extend_from_slice(&page.bytes);
@@ -394,7 +397,8 @@ mod bounds {
         fn new(memory_bytes: usize, keep: KeepOutput, store_bytes: u64) -> Self {
             let dir = tempfile::tempdir().unwrap();
             let settings = LogStorage { memory_bytes, spill_dir: dir.path().join("spill").into() };
-            let (tenant_bytes, tenants) = (u64::MAX, HashMap::new());
+            let tenant_bytes = u64::MAX;
+            let tenants = HashMap::new();
             let limits = QuotaLimits { store_bytes, tenant_bytes, tenants };
             let quota = Quota::new(limits, 1 << 20, Arc::default());
             let bounds = LogBounds { keep, quota: quota.tenant_quota("me") };
@@ -449,7 +453,8 @@ mod bounds {
             stream: Option<Stream>,
             max_bytes: usize,
         ) -> (Vec<(u64, u64)>, u64, u64) {
-            let (mut there, mut missing) = (Vec::new(), 0);
+            let mut there = Vec::new();
+            let mut missing = 0;
             loop {
                 let page = self.page(from, stream, max_bytes);
                 assert_eq!(page.bytes, self.expected(stream, page.start, page.end), "{from}");
@@ -771,7 +776,8 @@ mod bounds {
 
     /// Reads to the end. Returns the end and the number of missing bytes.
     async fn follow_numbers(reader: LogReader, max_bytes: usize) -> (u64, u64) {
-        let (mut from, mut missing) = (0, 0);
+        let mut from = 0;
+        let mut missing = 0;
         loop {
             let request = PageRequest { from, stream: None, max_bytes, max_lines: 0 };
             let page = reader.blocking().read_page(&request).unwrap();
@@ -931,7 +937,8 @@ mod tiers {
             cap in 10_000..200_000_u64,
         ) {
             let dir = tempfile::tempdir().unwrap();
-            let (store_bytes, tenants) = (cap, [].into());
+            let store_bytes = cap;
+            let tenants = [].into();
             let limits = QuotaLimits { store_bytes, tenant_bytes: cap, tenants };
             let counters = Arc::new(Counters::default());
             let quota = Quota::new(limits, 1 << 20, Arc::clone(&counters));

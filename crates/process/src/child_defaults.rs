@@ -188,7 +188,8 @@ impl HostTag {
 /// beyond the hard limit, as root may, otherwise up to the hard limit.
 fn raise_open_files() -> Rlimit {
     let old = getrlimit(Resource::Nofile);
-    let (needed, hard) = (Some(MOST_OPEN_FILES), old.maximum.unwrap_or(MOST_OPEN_FILES));
+    let needed = Some(MOST_OPEN_FILES);
+    let hard = old.maximum.unwrap_or(MOST_OPEN_FILES);
     if old.current.is_some_and(|current| current < MOST_OPEN_FILES) {
         let maximum = old.maximum.map(|hard| hard.max(MOST_OPEN_FILES));
         let beyond = setrlimit(Resource::Nofile, Rlimit { current: needed, maximum });
@@ -300,7 +301,8 @@ mod tag_tests {
         #[test]
         fn children_share_their_server_and_nothing_else(random: u64, a in 1_u32..1 << 24, b in 1_u32..1 << 24) {
             let server = ProcessTag::for_server(random);
-            let (first, second) = (server.for_child(a), server.for_child(b));
+            let first = server.for_child(a);
+            let second = server.for_child(b);
             prop_assert!(server.is_server_tag() && !first.is_server_tag());
             prop_assert!(first.is_same_server(second) && first.is_same_server(server));
             prop_assert_eq!(first == second, a == b);

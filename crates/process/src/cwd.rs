@@ -108,7 +108,8 @@ fn resolve_path(directory: &OwnedFd) -> Result<PathBuf, Errno> {
     let link = format!("/proc/self/fd/{}", directory.as_raw_fd());
     let path =
         std::fs::read_link(link).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))?;
-    let (opened, named) = (fstat(directory)?, stat(&path)?);
+    let opened = fstat(directory)?;
+    let named = stat(&path)?;
     let is_same = (opened.st_dev, opened.st_ino) == (named.st_dev, named.st_ino);
     if is_same && path.is_absolute() { Ok(path) } else { Err(Errno::STALE) }
 }
@@ -283,7 +284,8 @@ mod tests {
     #[test]
     fn no_race_makes_the_path_differ_from_the_directory() {
         let place = TestDir::new();
-        let (link, inside) = (place.path("link"), place.path("inside"));
+        let link = place.path("link");
+        let inside = place.path("inside");
         let deadline = Instant::now() + Duration::from_secs(30);
         let over = AtomicBool::new(false);
         // The number of times that the link led inside, and outside.

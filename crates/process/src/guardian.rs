@@ -267,7 +267,8 @@ pub(crate) struct ServerProcessFilter {
 impl ServerProcessFilter {
     /// Describes the processes of this process as the server.
     pub(crate) fn new(host: &HostTag) -> io::Result<Self> {
-        let (marker_prefix, recorded) = (host.marker_prefix(), HashSet::new());
+        let marker_prefix = host.marker_prefix();
+        let recorded = HashSet::new();
         let server = processes::own_key()?;
         Ok(Self { tag: host.inherited(), marker_prefix, server, recorded })
     }

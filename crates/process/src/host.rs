@@ -271,7 +271,8 @@ pub(crate) mod tests {
 
     #[tokio::test]
     async fn two_hosts_run_processes_in_one_process() {
-        let (one, other) = (host(), host().new_sibling());
+        let one = host();
+        let other = host().new_sibling();
         let start = |host: &Host| host.spawn(&sh("echo up; sleep 1000 & exec sleep 1000")).unwrap();
         let processes: [Process; 2] = [start(one), start(&other)];
         let mut leaders = Vec::new();

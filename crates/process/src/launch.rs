@@ -49,7 +49,8 @@ impl SandboxSpec {
     /// Returns a specification without sandbox and limits.
     #[must_use]
     pub fn none() -> Self {
-        let (granted, limits) = (GrantedConfinement::NOTHING, ResourceLimits::NONE);
+        let granted = GrantedConfinement::NOTHING;
+        let limits = ResourceLimits::NONE;
         Self { granted, limits, paths: Arc::default() }
     }
 

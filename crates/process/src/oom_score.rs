@@ -224,7 +224,8 @@ impl Drop for RaisedScore<'_> {
 /// opened, so the parent tries again. A program that may not be read, or that changes its user, is
 /// refused permanently.
 fn put_on_program(pid: Pid, score: i32) -> io::Result<()> {
-    let (file, text) = (score_file(pid), score.to_string());
+    let file = score_file(pid);
+    let text = score.to_string();
     let deadline = Instant::now() + PATIENCE;
     let mut attempts = 0;
     loop {

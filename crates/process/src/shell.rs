@@ -348,7 +348,8 @@ enum Likeness {
 
 impl CommandCandidate {
     fn new(given: &str, known: &str) -> Option<Self> {
-        let (given, lower) = (given.to_lowercase(), known.to_lowercase());
+        let given = given.to_lowercase();
+        let lower = known.to_lowercase();
         let allowed = allowed_distance(given.chars().count());
         if given.len().abs_diff(lower.len()) > 4 * allowed {
             return None;

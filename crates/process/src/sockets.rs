@@ -92,7 +92,8 @@ impl JobConnectionDetector {
             Ok(SocketLookup::Found(entry)) => self.is_jobs_socket(entry, had_trees),
             // The other end was closed before it could be examined, or is on another machine.
             Ok(SocketLookup::Missing) => {
-                let (server, peer) = (server.ip().to_canonical(), peer.ip().to_canonical());
+                let server = server.ip().to_canonical();
+                let peer = peer.ip().to_canonical();
                 peer.is_loopback() || peer == server
             }
             // A refusal here would lock out every client of such a host, not only jobs.
@@ -291,7 +292,8 @@ enum SocketLookup {
 /// # Errors
 /// If the system is short of file descriptors or memory: then nothing is known.
 fn find_socket(local: SocketAddr, remote: SocketAddr) -> io::Result<SocketLookup> {
-    let (local, remote) = (canonical(local), canonical(remote));
+    let local = canonical(local);
+    let remote = canonical(remote);
     match query_sock_diag(local, remote) {
         Ok(Some(entry)) => Ok(SocketLookup::Found(entry)),
         // A kernel without the module for TCP gives the same answer.
@@ -474,7 +476,9 @@ fn lists_port(table: impl BufRead, port: u16) -> bool {
 /// Returns the port of a listening socket; `None` for any other.
 fn listening_port(socket: &str) -> Option<u16> {
     let mut words = socket.split_ascii_whitespace().skip(1);
-    let (local, _remote, state) = (words.next()?, words.next()?, words.next()?);
+    let local = words.next()?;
+    let _remote = words.next()?;
+    let state = words.next()?;
     let (_, port) = local.rsplit_once(':').filter(|_| state == LISTENS)?;
     u16::from_str_radix(port, 16).ok()
 }
@@ -595,7 +599,8 @@ mod socket_table_tests {
                 SocketLookup::Found(expected),
                 "{address}"
             );
-            let (peer, local) = (canonical(peer), canonical(local));
+            let peer = canonical(peer);
+            let local = canonical(local);
             assert_eq!(
                 find_in_tables(peer, local).unwrap(),
                 SocketLookup::Found(expected),

@@ -135,7 +135,8 @@ impl Host {
         };
         let pipes = StdioPipes::open(launch.stdin, launch.streams).map_err(system)?;
         let started_after = syscalls::boot_ticks();
-        let (child_stdio, report_file) = (&pipes.child_stdio, report.as_ref());
+        let child_stdio = &pipes.child_stdio;
+        let report_file = report.as_ref();
         let context =
             SpawnContext { host: self, launch, path: &path, cwd, child_stdio, report: report_file };
         let marker = strings.marker();
@@ -709,7 +710,9 @@ mod tests {
     async fn a_process_runs_in_the_opened_directory_wherever_the_path_leads_now() {
         let root = tempfile::tempdir().unwrap();
         let root = root.path().canonicalize().unwrap();
-        let (link, first, second) = (root.join("link"), root.join("first"), root.join("second"));
+        let link = root.join("link");
+        let first = root.join("first");
+        let second = root.join("second");
         std::fs::create_dir(&first).unwrap();
         std::fs::create_dir(&second).unwrap();
         std::os::unix::fs::symlink(&first, &link).unwrap();
@@ -796,7 +799,8 @@ mod tests {
     #[tokio::test]
     async fn a_program_that_the_kernel_refuses_is_explained() {
         let directory = tempfile::tempdir().unwrap();
-        let (bare, lost) = (directory.path().join("bare"), directory.path().join("lost"));
+        let bare = directory.path().join("bare");
+        let lost = directory.path().join("lost");
         write_script(&bare, "echo hi").await;
         write_script(&lost, "#!/no/such/interpreter").await;
         assert_eq!(error_of(&launch(bare.to_str().unwrap(), &[])).code(), "not_executable");

@@ -209,7 +209,8 @@ impl CgroupTasks {
     fn read(dir: PathBuf) -> Option<Self> {
         let number = |name: &str| fs::read_to_string(dir.join(name)).ok()?.trim().parse().ok();
         // A cgroup without a limit has a word there.
-        let (now, most) = (number("pids.current")?, number("pids.max")?);
+        let now = number("pids.current")?;
+        let most = number("pids.max")?;
         Some(Self { dir, now, most })
     }
 }

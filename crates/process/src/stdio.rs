@@ -343,7 +343,9 @@ impl ChildStdio {
             Self::Terminal { .. } => (None, None, None),
         };
         let lend = |file: Option<&'a OwnedFd>| file.map(OwnedFd::as_fd);
-        let (stdin, stdout, stderr) = (lend(stdin), lend(stdout), lend(stderr));
+        let stdin = lend(stdin);
+        let stdout = lend(stdout);
+        let stderr = lend(stderr);
         ChildFiles { directory, stdin, stdout, stderr, report }
     }
 

@@ -280,7 +280,8 @@ impl DecodedBlocks {
             return Ok(Some(self.source()));
         }
         self.decode();
-        let (bytes, starts) = (self.decoded.as_slice(), self.decoded_starts.as_slice());
+        let bytes = self.decoded.as_slice();
+        let starts = self.decoded_starts.as_slice();
         Ok(Some(DecodedBlock { bytes, charset: self.charset, starts, ..self.source() }))
     }
 
@@ -297,13 +298,15 @@ impl DecodedBlocks {
     fn source(&self) -> DecodedBlock<'_> {
         let bytes = &self.buffer[..self.block_length];
         let end = self.source_offset(self.block_length - 1) + 1;
-        let (charset, source_bytes) = (Charset::Utf8, self.block_length as u64);
+        let charset = Charset::Utf8;
+        let source_bytes = self.block_length as u64;
         DecodedBlock { bytes, source_bytes, end, charset, starts: &self.starts }
     }
 
     /// The offset in the log of a position in the buffer.
     fn source_offset(&self, position: usize) -> u64 {
-        let (bytes, starts) = (self.buffer.as_slice(), self.starts.as_slice());
+        let bytes = self.buffer.as_slice();
+        let starts = self.starts.as_slice();
         DecodedBlock { bytes, source_bytes: 0, end: 0, charset: Charset::Utf8, starts }
             .offset_of(position)
     }

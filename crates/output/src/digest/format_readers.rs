@@ -128,8 +128,10 @@ pub(super) fn read_unittest(state: &mut FormatState, line: OutputLine<'_>) {
         && let Some(ran) =
             state.pending.take_if(|begun| ran(begun).is_some()).as_ref().and_then(ran)
     {
-        let of = |word| number_after(text, word).unwrap_or(0);
-        let (failed, errors, skipped) = (of("failures"), of("errors"), of("skipped"));
+        let count = |word| number_after(text, word).unwrap_or(0);
+        let failed = count("failures");
+        let errors = count("errors");
+        let skipped = count("skipped");
         state.counts = ToolCounts {
             passed: Some(ran.saturating_sub(failed + errors + skipped)),
             failed: Some(failed),
@@ -370,8 +372,10 @@ pub(super) fn read_jvm_build(state: &mut FormatState, line: OutputLine<'_>) {
         state.tool = Some("gradle");
         state.summary_line = Some(line.remember());
     } else if let Some(run) = number_after(text, "run").filter(|_| text.contains("Tests run: ")) {
-        let of = |word| number_after(text, word).unwrap_or(0);
-        let (failed, errors, skipped) = (of("Failures"), of("Errors"), of("Skipped"));
+        let count = |word| number_after(text, word).unwrap_or(0);
+        let failed = count("Failures");
+        let errors = count("Errors");
+        let skipped = count("Skipped");
         state.counts = ToolCounts {
             passed: Some(run.saturating_sub(failed + errors + skipped)),
             failed: Some(failed),

@@ -202,8 +202,10 @@ impl DigestBuilder<'_> {
         if range.end - range.start <= limits.each_side.saturating_mul(2) {
             return scan.scan_range(range, Visibility::Hidden, None);
         }
-        let (middle, last) = (range.start + limits.each_side, range.end - limits.each_side);
-        let (middle, last) = (self.charset.aligned(middle), self.charset.aligned(last));
+        let middle = range.start + limits.each_side;
+        let last = range.end - limits.each_side;
+        let middle = self.charset.aligned(middle);
+        let last = self.charset.aligned(last);
         scan.scan_range(range.start..middle, Visibility::Hidden, None)?;
         let deadline = Instant::now().checked_add(limits.time);
         // Without any time, not even one block of the middle is scanned.
@@ -550,7 +552,8 @@ mod digest_tests {
 
     #[test]
     fn an_error_deep_in_a_line_is_visible() {
-        let (head, tail) = ("x".repeat(50_000), "y".repeat(50_000));
+        let head = "x".repeat(50_000);
+        let tail = "y".repeat(50_000);
         for overlong in [1, 20] {
             let text = format!("a\n{} error: hidden {tail}\nb\n", head.repeat(overlong));
             let digest = digest_of(&text, &ALL);

@@ -84,7 +84,8 @@ pub(super) fn check_arguments(name: &str, args: &[JsonValue<'_>]) -> Result<(), 
     let Some((fixed, more)) = signature(name) else {
         return Err(RuntimeError::UnknownFunction(name.to_owned()));
     };
-    let (expected, actual) = (fixed.len(), args.len());
+    let expected = fixed.len();
+    let actual = args.len();
     if actual < expected {
         return Err(RuntimeError::NotEnoughArguments { expected, actual });
     }

@@ -147,7 +147,8 @@ impl<'a> Container<'a> {
             if rest.is_empty() {
                 return None;
             }
-            let (key, value) = (rest.start, rest.start + 1);
+            let key = rest.start;
+            let value = rest.start + 1;
             rest.start = self.document.end_of(value);
             Some((self.document.string(key), self.document.value(value)))
         })
@@ -155,9 +156,11 @@ impl<'a> Container<'a> {
 
     /// The value of a key; the last one if the text has several.
     pub(super) fn field(self, name: &str) -> Option<JsonValue<'a>> {
-        let (mut rest, mut found) = (self.inside(), None);
+        let mut rest = self.inside();
+        let mut found = None;
         while !rest.is_empty() {
-            let (key, value) = (rest.start, rest.start + 1);
+            let key = rest.start;
+            let value = rest.start + 1;
             if self.document.string(key) == name {
                 found = Some(value);
             }
@@ -416,7 +419,8 @@ mod tests {
     fn released_bytes_can_be_charged_again() {
         let (deadline, _guard) = ScanDeadline::start(Duration::from_secs(3600));
         let meter = Meter::new(100, &deadline);
-        let (mut first, mut second) = (meter.open(), meter.open());
+        let mut first = meter.open();
+        let mut second = meter.open();
         first.add(60).unwrap();
         assert!(matches!(second.add(60), Err(JsonError::TooLarge)));
         second.add(40).unwrap();

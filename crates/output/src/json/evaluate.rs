@@ -261,7 +261,8 @@ pub(super) fn call<'a>(
         ("contains", [within, wanted]) => contains(within, wanted, context),
         ("join", [glue, array]) => join(glue, array, context),
         (_, [left, right]) => {
-            let (left, right) = (left.as_str().unwrap_or(""), right.as_str().unwrap_or(""));
+            let left = left.as_str().unwrap_or("");
+            let right = right.as_str().unwrap_or("");
             Ok(JsonValue::Bool(match name {
                 "ends_with" => left.ends_with(right),
                 _ => left.starts_with(right),
@@ -477,7 +478,8 @@ impl<'a> SortKeys<'a> {
                 None => "expression->string|expression->number".to_owned(),
                 Some(kind) => format!("expression->{}", kind.word()),
             };
-            let (actual, invocation) = (actual.word().to_owned(), self.count.max(1));
+            let actual = actual.word().to_owned();
+            let invocation = self.count.max(1);
             let error =
                 RuntimeError::InvalidReturnType { expected, actual, position: 1, invocation };
             return Err(self.context.error(self.offset, error));
@@ -573,7 +575,8 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expression: &str) {
-        let (ours, theirs) = (evaluated(text, expression), expected(text, expression));
+        let ours = evaluated(text, expression);
+        let theirs = expected(text, expression);
         // Our message may be better; the position of the error must be the same.
         match (&ours, &theirs) {
             (Err(ours), Err(theirs)) => {

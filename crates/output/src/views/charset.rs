@@ -133,7 +133,8 @@ fn legacy<'a>(bytes: &'a [u8], encoding: &'static Encoding) -> (Cow<'a, str>, us
     }
     let mut decoder = encoding.new_decoder_without_bom_handling();
     let mut text = String::with_capacity(bytes.len() * 3);
-    let (mut at, mut bad_bytes) = (0, 0);
+    let mut at = 0;
+    let mut bad_bytes = 0;
     loop {
         let (result, read) =
             decoder.decode_to_string_without_replacement(&bytes[at..], &mut text, true);

@@ -485,7 +485,8 @@ fn escape(text: &str) -> Option<(TerminalCode<'_>, usize)> {
     let digits = code.bytes().take_while(|byte| matches!(byte, b'0'..=b'9' | b';')).count();
     let (numbers, rest) = code.split_at(digits);
     let mut numbers = numbers.split(';').map(number);
-    let (first, second) = (numbers.next().flatten(), numbers.next().flatten());
+    let first = numbers.next().flatten();
+    let second = numbers.next().flatten();
     let count = first.unwrap_or(1).max(1);
     let code = match rest.bytes().next()? {
         b'A' => TerminalCode::Up(count),

@@ -303,7 +303,8 @@ fn cut_middle(line: &str, max: usize) -> String {
     }
     let place = |chars: usize| line.char_indices().nth(chars).map_or(line.len(), |(at, _)| at);
     let head = max.div_ceil(2);
-    let (start, end) = (&line[..place(head)], &line[place(head + missing)..]);
+    let start = &line[..place(head)];
+    let end = &line[place(head + missing)..];
     format!("{start}… [+{} chars] …{end}", with_commas(missing))
 }
 
@@ -339,7 +340,10 @@ pub(super) fn render_plain(text: String, options: ViewOptions) -> TextView {
         LongLines::Keep => usize::MAX,
     };
     let mut edited = String::new();
-    let (mut at, mut copied, mut entries, mut lines) = (0, 0, 0, 0);
+    let mut at = 0;
+    let mut copied = 0;
+    let mut entries = 0;
+    let mut lines = 0;
     while let Some(entry) = FoldedLine::first_of(&text[at..], options.fold) {
         let is_long = entry.line.len() > LINE_CHARS && entries >= whole;
         if entry.repeats > 1 || is_long {
@@ -372,7 +376,8 @@ impl<'a> FoldedLine<'a> {
             while let Some(next) = first_line(&text[entry.bytes..])
                 && content(next) == content(first)
             {
-                let (repeats, bytes) = (entry.repeats + 1, entry.bytes + next.len());
+                let repeats = entry.repeats + 1;
+                let bytes = entry.bytes + next.len();
                 entry = Self { line: next, repeats, bytes };
             }
         }
@@ -564,7 +569,8 @@ mod plain_tests {
     #[test]
     fn unchanged_text_is_not_copied() {
         let text: String = (0..1000).map(|line| format!("line {line}\n")).collect();
-        let (bytes, place) = (text.clone().into_bytes(), text.len());
+        let bytes = text.clone().into_bytes();
+        let place = text.len();
         let address = bytes.as_ptr();
         let shown = render_text_in(bytes, Charset::Utf8, ViewOptions::default());
         assert_eq!((shown.text.as_ptr(), shown.text.len(), shown.lines), (address, place, 1000));

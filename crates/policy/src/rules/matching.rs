@@ -202,7 +202,8 @@ fn is_abbreviation(written: &str, name: &str) -> bool {
 /// `true` if the whole text matches a pattern, in which `*` stands for any text and `?` for one
 /// character. Takes quadratic time at worst, without recursion or copies.
 pub fn matches_wildcard(pattern: &str, text: &str) -> bool {
-    let (mut pattern, mut text) = (pattern.chars(), text.chars());
+    let mut pattern = pattern.chars();
+    let mut text = text.chars();
     // The position to continue from, after the last `*`, if the rest does not match here.
     let mut retry: Option<(std::str::Chars<'_>, std::str::Chars<'_>)> = None;
     loop {

@@ -333,7 +333,8 @@ fn sequence(from: &str, to: &str) -> Option<Vec<String>> {
         let is_plain = text == "0" || !text.starts_with(['0', '+', '-']);
         text.parse().ok().filter(|_| is_plain)
     };
-    let (from, to) = (number(from)?, number(to)?);
+    let from = number(from)?;
+    let to = number(to)?;
     if from.abs_diff(to) > MAX_SEQUENCE {
         return None;
     }

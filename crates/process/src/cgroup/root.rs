@@ -549,7 +549,8 @@ mod tests {
     #[test]
     fn cgroups_of_a_dead_server_are_removed_and_those_of_a_live_one_are_not() {
         let home = home("stale", "", "");
-        let (dead, live) = (home.join("shellyard-1-1"), home.join("shellyard-2-2"));
+        let dead = home.join("shellyard-1-1");
+        let live = home.join("shellyard-2-2");
         fs::create_dir_all(dead.join("job-1")).unwrap();
         fs::create_dir_all(&live).unwrap();
         let held = File::open(&live).unwrap();

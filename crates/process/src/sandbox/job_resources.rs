@@ -81,7 +81,8 @@ impl SandboxResources {
         landlock: Option<u32>,
         protected_pids: Vec<i32>,
     ) -> SandboxRules {
-        let (confinement, backend) = (spec.granted.effective, spec.granted.backend);
+        let confinement = spec.granted.effective;
+        let backend = spec.granted.backend;
         let files = self.files.as_ref();
         SandboxRules {
             confinement,
@@ -119,7 +120,8 @@ impl From<JobCgroup> for SandboxResources {
 impl SandboxFiles {
     fn create(launch: &ProcessLaunch, reaper: &ScratchReaper) -> Result<Self, StartError> {
         let spec = &launch.sandbox;
-        let (places, profile) = (&spec.paths, spec.granted.effective.profile);
+        let places = &spec.paths;
+        let profile = spec.granted.effective.profile;
         let has_view = spec.granted.backend == Backend::Namespaces;
         let shared =
             if has_view { workspace::find_shared_dirs(places.home.as_deref()) } else { Vec::new() };

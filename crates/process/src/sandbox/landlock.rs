@@ -242,8 +242,10 @@ mod tests {
         let free = TestGround::new();
         assert_eq!(failures(&free.outside), []);
         let ground = TestGround::new();
-        let (rules, outside) = (ground.rules(NetworkAccess::On), ground.outside.clone());
-        let (inside, way_out) = (ground.inside.clone(), ground.inside.join("way_out"));
+        let rules = ground.rules(NetworkAccess::On);
+        let outside = ground.outside.clone();
+        let inside = ground.inside.clone();
+        let way_out = ground.inside.join("way_out");
         let (inside, outside, by_link) =
             limited(rules, move || (failures(&inside), failures(&outside), failures(&way_out)));
         assert_eq!(inside, []);
@@ -267,7 +269,8 @@ mod tests {
         let free = TestGround::new();
         assert_eq!(crossings(&free.inside, &free.outside), [true; 4]);
         let ground = TestGround::new();
-        let (inside, outside) = (ground.inside.clone(), ground.outside.clone());
+        let inside = ground.inside.clone();
+        let outside = ground.outside.clone();
         let crossed =
             limited(ground.rules(NetworkAccess::On), move || crossings(&inside, &outside));
         assert_eq!(crossed, [false; 4]);

@@ -296,7 +296,8 @@ mod capabilities_tests {
     fn an_ordinary_user_has_no_capabilities_to_drop_and_gets_no_error() {
         let act = || {
             if rustix::process::geteuid().is_root() {
-                let (nobody, nogroup) = (Uid::from_raw(65534), Gid::from_raw(65534));
+                let nobody = Uid::from_raw(65534);
+                let nogroup = Gid::from_raw(65534);
                 set_thread_res_gid(nogroup, nogroup, nogroup).unwrap();
                 set_thread_res_uid(nobody, nobody, nobody).unwrap();
             }

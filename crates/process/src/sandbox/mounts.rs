@@ -297,7 +297,8 @@ struct DetachedMount(OwnedFd);
 impl DetachedMount {
     /// Clones the mount at this place, with everything that is mounted below it.
     fn clone_from(place: &OwnedFd) -> Result<Self, Errno> {
-        let (empty, below) = (AtFlags::EMPTY_PATH.bits(), libc::AT_RECURSIVE.cast_unsigned());
+        let empty = AtFlags::EMPTY_PATH.bits();
+        let below = libc::AT_RECURSIVE.cast_unsigned();
         let flags = OpenTreeFlags::OPEN_TREE_CLONE
             | OpenTreeFlags::OPEN_TREE_CLOEXEC
             | OpenTreeFlags::from_bits_retain(empty | below);
@@ -478,7 +479,8 @@ impl DevMounts {
 fn stdin_terminal() -> Option<DetachedMount> {
     let path = fs::read_link("/proc/self/fd/0").ok()?;
     let found = open_without_symlinks(&path).ok().filter(|_| path.starts_with("/dev/pts"))?;
-    let (named, used) = (fstat(&found).ok()?, fstat(stdin()).ok()?);
+    let named = fstat(&found).ok()?;
+    let used = fstat(stdin()).ok()?;
     // Another devpts may have a terminal of the same name.
     let is_same = (named.st_dev, named.st_ino) == (used.st_dev, used.st_ino);
     is_same.then(|| DetachedMount::clone_from(&found).ok())?
@@ -495,7 +497,8 @@ fn stdin_terminal() -> Option<DetachedMount> {
 /// `ESTALE` if the path leads elsewhere: it was moved meanwhile, or is hidden from the job.
 pub(crate) fn enter_directory(meant: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
     let found = open_without_symlinks(path)?;
-    let (there, expected) = (fstat(&found)?, fstat(meant)?);
+    let there = fstat(&found)?;
+    let expected = fstat(meant)?;
     if (there.st_dev, there.st_ino) != (expected.st_dev, expected.st_ino) {
         return Err(Errno::STALE.into());
     }
@@ -522,7 +525,8 @@ mod plan_tests {
         protected_files: &[&str],
         hidden: &[&str],
     ) -> Vec<Mount> {
-        let (roots, protected_files) = (paths(roots), paths(protected_files));
+        let roots = paths(roots);
+        let protected_files = paths(protected_files);
         let hidden = paths(&[hidden, &["/tmp/s"]].concat());
         plan_mounts(&view(profile, &roots, &protected_files, &hidden))
     }
@@ -666,7 +670,9 @@ mod plan_tests {
                 let depths = names.iter().filter(|name| asked.starts_with(name));
                 depths.map(|name| name.components().count()).max().unwrap_or(0)
             };
-            let (root, guard, veil) = (innermost(&roots), innermost(&protected_files), innermost(&hidden));
+            let root = innermost(&roots);
+            let guard = innermost(&protected_files);
+            let veil = innermost(&hidden);
             // A protected file in a hidden path is not visible either.
             let is_hidden = veil > root;
             let is_writable = root > 0 && root >= veil && root >= guard;
@@ -953,7 +959,8 @@ mod tests {
             let busy = [Errno::BUSY, Errno::NOTDIR, Errno::ISDIR, Errno::XDEV];
             let path = self.at(path);
             let around = path.parent().unwrap();
-            let (file, folder) = (around.join("new-file"), around.join("new-folder"));
+            let file = around.join("new-file");
+            let folder = around.join("new-folder");
             fs::write(&file, "new").unwrap();
             fs::create_dir(&folder).unwrap();
             for new in [&file, &folder] {
@@ -975,7 +982,8 @@ mod tests {
 
     #[track_caller]
     fn check_writable(directory: &Path) {
-        let (new, other) = (directory.join("new"), directory.join("other"));
+        let new = directory.join("new");
+        let other = directory.join("other");
         fs::write(&new, "new").unwrap();
         fs::rename(&new, &other).unwrap();
         fs::set_permissions(&other, PermissionsExt::from_mode(0o400)).unwrap();

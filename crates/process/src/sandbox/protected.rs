@@ -205,7 +205,8 @@ impl NameSearch<'_> {
         let mut path = base;
         let mut parts = name.components();
         while let Some(part) = parts.next() {
-            let (part, rest) = (part.as_os_str(), parts.as_path());
+            let part = part.as_os_str();
+            let rest = parts.as_path();
             if part == ANY {
                 return subdirectories(&path).into_iter().try_for_each(|it| self.search(it, rest));
             }
@@ -335,7 +336,7 @@ mod tests {
 
     use super::*;
 
-    fn place() -> (TempDir, PathBuf) {
+    fn new_root() -> (TempDir, PathBuf) {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().canonicalize().unwrap();
         (root, path)
@@ -380,7 +381,8 @@ mod tests {
 
     #[test]
     fn a_repository_is_protected_if_there_is_one_and_other_names_always() {
-        let (records, (_root, root)) = (tempfile::tempdir().unwrap(), place());
+        let records = tempfile::tempdir().unwrap();
+        let (_root, root) = new_root();
         let protect = || protecting(std::slice::from_ref(&root), None, records.path());
         assert_eq!(names(&protect(), &root), [".github", ".mcp.json"]);
         // The `.git` file of another repository, whose directory is elsewhere.
@@ -407,7 +409,8 @@ mod tests {
 
     #[test]
     fn shell_start_up_files_are_protected_if_the_home_directory_is_writable() {
-        let (records, (_root, above)) = (tempfile::tempdir().unwrap(), place());
+        let records = tempfile::tempdir().unwrap();
+        let (_root, above) = new_root();
         let home = above.join("me");
         fs::create_dir_all(home.join("work")).unwrap();
         fs::create_dir(home.join(".config")).unwrap();
@@ -428,7 +431,8 @@ mod tests {
 
     #[test]
     fn a_symlink_is_protected_with_its_target() {
-        let (records, (_root, root)) = (tempfile::tempdir().unwrap(), place());
+        let records = tempfile::tempdir().unwrap();
+        let (_root, root) = new_root();
         fs::create_dir_all(root.join("dots")).unwrap();
         fs::create_dir(root.join("settings")).unwrap();
         fs::write(root.join("settings/mcp"), "{}").unwrap();
@@ -446,7 +450,8 @@ mod tests {
 
     #[test]
     fn no_placeholder_is_created_outside_of_the_workspace() {
-        let (records, (_root, root)) = (tempfile::tempdir().unwrap(), place());
+        let records = tempfile::tempdir().unwrap();
+        let (_root, root) = new_root();
         let work = root.join("work");
         fs::create_dir_all(root.join("outside")).unwrap();
         fs::create_dir(&work).unwrap();
@@ -459,7 +464,7 @@ mod tests {
     #[test]
     fn the_last_job_removes_the_placeholders() {
         let (records, other, (_root, root)) =
-            (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), place());
+            (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), new_root());
         let roots = std::slice::from_ref(&root);
         let one = protecting(roots, None, records.path());
         let two = protecting(roots, None, other.path());
@@ -475,7 +480,8 @@ mod tests {
 
     #[test]
     fn placeholders_of_a_killed_server_are_removed_by_its_record() {
-        let (records, (_root, root)) = (tempfile::tempdir().unwrap(), place());
+        let records = tempfile::tempdir().unwrap();
+        let (_root, root) = new_root();
         let killed = protecting(std::slice::from_ref(&root), None, records.path());
         let placeholders = all(&root);
         // A lock ends with its process, and nothing is dropped there.
@@ -493,7 +499,7 @@ mod tests {
 
     #[test]
     fn concurrent_jobs_always_find_all_placeholders() {
-        let (_root, root) = place();
+        let (_root, root) = new_root();
         let come_and_go = || {
             let records = tempfile::tempdir().unwrap();
             for _ in 0..200 {
@@ -511,7 +517,7 @@ mod tests {
 
     #[test]
     fn existing_hidden_places_are_resolved_and_missing_ones_skipped() {
-        let (_root, root) = place();
+        let (_root, root) = new_root();
         fs::create_dir(root.join("keys")).unwrap();
         symlink("keys", root.join(".ssh")).unwrap();
         assert_eq!(resolve_hidden(&[root.join(".ssh"), root.join(".aws")]), [root.join("keys")]);

@@ -209,7 +209,8 @@ fn remove_dir(path: &Path) -> io::Result<()> {
 fn lock(path: &Path) -> Option<OwnedFd> {
     let directory = open_directory(path).ok()?;
     flock(&directory, FlockOperation::NonBlockingLockExclusive).ok()?;
-    let (locked, named) = (fstat(&directory).ok()?, lstat(path).ok()?);
+    let locked = fstat(&directory).ok()?;
+    let named = lstat(path).ok()?;
     ((locked.st_dev, locked.st_ino) == (named.st_dev, named.st_ino)).then_some(directory)
 }
 

@@ -593,7 +593,8 @@ mod program_tests {
 
     /// Returns what the kernel would answer.
     fn run(program: &[sock_filter], call: &libc::seccomp_data) -> u32 {
-        let (mut at, mut loaded) = (0, 0);
+        let mut at = 0;
+        let mut loaded = 0;
         loop {
             let sock_filter { code, jt, jf, k } = program[at];
             let code = u32::from(code);
@@ -791,7 +792,8 @@ mod tests {
         let calls: Vec<_> = always.iter().map(|rule| rule.call).collect();
         assert!(KNOWN_WAYS_OUT.iter().all(|call| calls.contains(call)), "{calls:?}");
         let expected: Vec<_> = always.iter().map(|rule| rule.refusal.errno()).collect();
-        let (before, same) = (answers(&calls), calls.clone());
+        let before = answers(&calls);
+        let same = calls.clone();
         assert_eq!(filtered(&rules(CLOSED), move || answers(&same)), expected);
         let is_root = rustix::process::geteuid().is_root();
         for ((number, before), after) in calls.iter().zip(before).zip(expected) {
@@ -845,8 +847,10 @@ mod tests {
 
     #[test]
     fn protected_processes_cannot_be_signalled_and_others_can() {
-        let (server, other) = (Sleeper::start(), Sleeper::start());
-        let (number, others) = (server.number(), other.number());
+        let server = Sleeper::start();
+        let other = Sleeper::start();
+        let number = server.number();
+        let others = other.number();
         let all = |errno: i32| move |(_, found): &(&str, i32)| *found == errno;
         let before = attempts(number);
         assert!(before.iter().all(all(0)), "{before:?}");
@@ -890,7 +894,8 @@ mod tests {
                 call(libc::SYS_process_vm_readv, [process, 0, 0, 0, 0, 0]),
             ]
         };
-        let (one, other) = (Sleeper::start(), Sleeper::start());
+        let one = Sleeper::start();
+        let other = Sleeper::start();
         assert_eq!(attempt(one.number()), [0, 0]);
         let number = other.number();
         assert_eq!(filtered(&rules(OPEN), move || attempt(number)), [libc::EPERM; 2]);

@@ -364,7 +364,7 @@ mod shared_places_tests {
 
     use super::*;
 
-    fn place() -> (TempDir, PathBuf) {
+    fn new_root() -> (TempDir, PathBuf) {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().canonicalize().unwrap();
         (root, path)
@@ -376,7 +376,7 @@ mod shared_places_tests {
 
     #[test]
     fn every_host_has_shared_directories_and_links_to_them_are_resolved() {
-        let (_root, root) = place();
+        let (_root, root) = new_root();
         fs::create_dir(root.join("me")).unwrap();
         symlink("me", root.join("link")).unwrap();
         let found = find_shared_dirs(Some(&root.join("link")));
@@ -402,7 +402,7 @@ mod shared_places_tests {
 
     #[test]
     fn named_paths_are_shown_in_a_private_directory_and_its_ancestors_are_not() {
-        let (_root, root) = place();
+        let (_root, root) = new_root();
         for directory in ["me/.cargo", "elsewhere/tools"] {
             fs::create_dir_all(root.join(directory)).unwrap();
         }
@@ -425,7 +425,7 @@ mod shared_places_tests {
 
     #[test]
     fn only_sockets_that_a_job_would_see_are_found() {
-        let (_root, root) = place();
+        let (_root, root) = new_root();
         for directory in ["me/tools", "work", "srv"] {
             fs::create_dir_all(root.join(directory)).unwrap();
         }

@@ -217,7 +217,8 @@ impl Spawner {
         creation: &Creation<'_>,
         program: Option<&CStr>,
     ) -> Result<SpawnerProcess, Errno> {
-        let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
+        let family = AddressFamily::UNIX;
+        let kind = SocketType::STREAM;
         let (ours, theirs) = socketpair(family, kind, SocketFlags::CLOEXEC, None)?;
         for timeout in [Timeout::Recv, Timeout::Send] {
             set_socket_timeout(&ours, timeout, Some(PATIENCE))?;

@@ -51,7 +51,8 @@ fn prepare_process() -> io::Result<()> {
 }
 
 fn serve(socket: BorrowedFd<'_>) -> Result<(), Errno> {
-    let (filters, stacks) = (FilterCache::default(), StackPool::default());
+    let filters = FilterCache::default();
+    let stacks = StackPool::default();
     while let Some(request_bytes) = wire::receive_request(socket)? {
         let answer =
             create_maker(request_bytes, &filters, &stacks).unwrap_or_else(SpawnerNote::Failed);
@@ -155,7 +156,8 @@ fn try_run_maker(
 }
 
 fn enter_new_namespaces(network: NetworkAccess) -> Result<(), SpawnFailure> {
-    let (user, group) = (getuid(), getgid());
+    let user = getuid();
+    let group = getgid();
     let mut flags = UnshareFlags::NEWUSER
         | UnshareFlags::NEWPID
         | UnshareFlags::NEWNS

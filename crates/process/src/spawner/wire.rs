@@ -100,7 +100,8 @@ fn decode_limits(input: &mut WireReader<'_>) -> Option<ResourceLimits> {
         open_files: input.option(WireReader::number)?,
         file_size: input.option(WireReader::number)?,
         cpu: input.option(|input| {
-            let (seconds, nanos) = (input.number()?, u32::from_le_bytes(input.fixed()?));
+            let seconds = input.number()?;
+            let nanos = u32::from_le_bytes(input.fixed()?);
             (nanos < 1_000_000_000).then(|| Duration::new(seconds, nanos))
         })?,
         nice: input.byte()?,
@@ -318,7 +319,9 @@ impl ReceivedFiles {
             *by_role.get_mut(*role as usize)? = Some(file);
         }
         let [notes, directory, stdin, stdout, stderr, report, cgroup, lifeline] = by_role;
-        let (notes, directory, lifeline) = (notes?, directory?, lifeline?);
+        let notes = notes?;
+        let directory = directory?;
+        let lifeline = lifeline?;
         Some(Self { notes, directory, stdin, stdout, stderr, report, cgroup, lifeline })
     }
 

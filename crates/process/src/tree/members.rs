@@ -219,7 +219,8 @@ impl TreeIdentity {
         let mut children = self.trees.children.main_thread_children()?;
         children.retain(|pid| !self.trees.children.is_owned(*pid));
         let adopted = self.trees.adopted_children();
-        let (mut members, mut unselected) = (Vec::new(), HashSet::new());
+        let mut members = Vec::new();
+        let mut unselected = HashSet::new();
         for pid in children {
             match processes::stat(pid).filter(&select) {
                 Some(stat) if self.trees.owner_of(&stat, &adopted) == Some(self.id) => {
@@ -314,8 +315,10 @@ impl<'a> OwnerIndex<'a> {
         let mut by_age: Vec<_> = trees.iter().copied().enumerate().collect();
         // If two leaders had the same pid, only the later tree can have it now.
         by_age.sort_by_key(|(_, identity)| identity.started_after);
-        let (mut ids, mut leaders) = (HashMap::new(), HashMap::new());
-        let (mut inits, mut seen) = (HashMap::new(), HashMap::new());
+        let mut ids = HashMap::new();
+        let mut leaders = HashMap::new();
+        let mut inits = HashMap::new();
+        let mut seen = HashMap::new();
         for (index, identity) in by_age {
             ids.insert(identity.id, index);
             leaders.insert(identity.leader.as_raw_nonzero().get(), index);

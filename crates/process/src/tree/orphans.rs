@@ -258,7 +258,8 @@ impl TreeRegistry {
             return None;
         }
         let trees = self.open_trees();
-        let (tag, cgroup) = (ProcessTag::read(stat.pid), processes::cgroup_path(stat.pid));
+        let tag = ProcessTag::read(stat.pid);
+        let cgroup = processes::cgroup_path(stat.pid);
         let is_marked =
             |tree: &&Arc<TreeIdentity>| tree.has_kernel_evidence(tag, cgroup.as_deref());
         if let Some(tree) = trees.iter().find(is_marked) {
@@ -402,7 +403,8 @@ mod tests {
 
     #[test]
     fn an_ended_orphan_is_counted_once_whichever_thread_notices_its_end() {
-        let (ended, by_itself) = ((Pid::INIT, 50), (Pid::INIT, 51));
+        let ended = (Pid::INIT, 50);
+        let by_itself = (Pid::INIT, 51);
         let mut orphans = OrphanTable::default();
         for key in [ended, by_itself] {
             orphans.known.insert(key, Orphan::new(OrphanOwner::One(1), AdoptionCertainty::Adopted));

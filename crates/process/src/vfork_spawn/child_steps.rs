@@ -167,7 +167,10 @@ impl<'a> ChildSetup<'a> {
         let filters = filters.map_err(|error| SpawnStep::Filter.failed(error))?.unwrap_or_default();
         let max_tasks = limits::max_tasks(&request.sandbox.limits, request.sandbox.backend);
         let image = ProgramImage::new(request);
-        let (defaults, signals, cgroup, shares_files) = (None, ALL_SIGNALS, None, None);
+        let defaults = None;
+        let signals = ALL_SIGNALS;
+        let cgroup = None;
+        let shares_files = None;
         Ok(Self {
             request,
             files,

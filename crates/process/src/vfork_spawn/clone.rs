@@ -320,7 +320,8 @@ unsafe impl Send for Stack {}
 
 impl Stack {
     fn map() -> Result<Self, Errno> {
-        let (both, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+        let both = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::PRIVATE;
         // SAFETY: this maps new memory where the kernel finds room for it.
         let guard = unsafe { mmap_anonymous(ptr::null_mut(), GUARD_BYTES + BYTES, both, flags) }?;
         let stack = Self { guard: NonNull::new(guard).ok_or(Errno::NOMEM)? };
@@ -368,7 +369,8 @@ pub(crate) struct ProgramImage<'a> {
 
 impl<'a> ProgramImage<'a> {
     pub(crate) fn new(request: &'a SpawnRequest) -> Self {
-        let (argv, env) = (pointers(&request.argv), pointers(&request.env));
+        let argv = pointers(&request.argv);
+        let env = pointers(&request.env);
         Self { path: &request.path, argv, env, strings: PhantomData }
     }
 

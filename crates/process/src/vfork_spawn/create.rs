@@ -54,7 +54,8 @@ impl VforkSpawner {
     /// Creates the spawner. Call it while low file numbers are free: without them, spawning beside
     /// many open files takes longer.
     pub(crate) fn new(children: Arc<Children>, defaults: Arc<ChildDefaults>) -> Self {
-        let (stacks, filters) = (StackPool::default(), FilterCache::default());
+        let stacks = StackPool::default();
+        let filters = FilterCache::default();
         Self { children, defaults, stacks, low_fds: LowFds::reserve(), filters }
     }
 
@@ -242,8 +243,10 @@ impl LowFdSet<'_> {
             let fd: &'a OwnedFd = fd;
             Ok(Some(fd.as_fd()))
         };
-        let (stdin, report) = (duplicate(files.stdin)?, duplicate(files.report)?);
-        let (stdout, stderr) = (duplicate(files.stdout)?, duplicate(files.stderr)?);
+        let stdin = duplicate(files.stdin)?;
+        let report = duplicate(files.report)?;
+        let stdout = duplicate(files.stdout)?;
+        let stderr = duplicate(files.stderr)?;
         let ruleset = duplicate(ruleset)?;
         let directory = files.directory;
         Ok(LowFdFiles {
@@ -388,7 +391,8 @@ mod tests {
     /// that other tests create have all our files until they execute their programs.
     fn all_of(mut pipe: File) -> String {
         rustix::io::ioctl_fionbio(&pipe, true).unwrap();
-        let (mut bytes, deadline) = (Vec::new(), Instant::now() + Duration::from_secs(30));
+        let mut bytes = Vec::new();
+        let deadline = Instant::now() + Duration::from_secs(30);
         while pipe.read_to_end(&mut bytes).is_err() {
             assert!(Instant::now() < deadline, "another process still has the pipe of {bytes:?}");
             thread::sleep(Duration::from_millis(5));
@@ -400,7 +404,8 @@ mod tests {
     fn beside_many_open_files_a_new_process_has_only_its_own() {
         let many = many_files();
         let Some(cgroup) = host().cgroups().create_job(&ResourceLimits::NONE) else { return };
-        let (place, cgroup) = (directory(Path::new("/")), cgroup.open().unwrap());
+        let place = directory(Path::new("/"));
+        let cgroup = cgroup.open().unwrap();
         let listing = request(&["/bin/ls", "/proc/self/fd"]);
         let missing = request(&["/no/such"]);
         for _ in 0..3 {

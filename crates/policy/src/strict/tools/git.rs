@@ -145,7 +145,8 @@ fn is_dry(found: &Arguments) -> bool {
 
 /// The directory that `git clone` makes: the last operand, or the last part of the repository.
 fn clone_target(found: &Arguments) -> Option<Word> {
-    let (repository, directory) = (found.operands.first()?, found.operands.get(1));
+    let repository = found.operands.first()?;
+    let directory = found.operands.get(1);
     if let Some(directory) = directory {
         return Some(directory.clone());
     }
