@@ -9,7 +9,7 @@ mod endings;
 mod hygiene;
 mod launches;
 mod namespace;
-mod offer;
 mod remains;
 mod start_errors;
+mod support;
 mod trees;
