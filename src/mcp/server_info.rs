@@ -31,11 +31,11 @@ numbers and mode=\"all\".
 - The first line of an answer is the verdict: `exit 0`, `exit 1`, `running`, `timed out`, `killed by`. \
 A non-zero exit is a result, not a tool error.
 - Long output is cut in the middle; error-like lines inside the cut are shown with their line \
-numbers. Read the rest with read_output (line, cursor or grep) instead of running the command again, \
-and do not pipe commands through tail or head to save space.
-- For servers and watchers use wait_s=0, then wait_jobs with until=REGEX for the line that says \
-they are ready, or with port=N or quiet_s=N; send_input types into them; stop_jobs ends the whole \
-process tree; list_jobs shows all that is there.
+numbers. Read the rest with read_output (view=\"next\", line or grep) instead of running the command \
+again, and do not pipe commands through tail or head to save space. No reply shows a line again.
+- For servers and watchers use run_command with until=REGEX for the line that says they are ready, \
+or with port=N or quiet_s=N; send_input types into them; stop_jobs ends the whole process tree; \
+list_jobs shows all that is there.
 - A retry with the same key gives back the first job and runs nothing twice.";
 
 /// The instructions of a server that offers only the tools of dialects.

@@ -8,7 +8,8 @@ use crate::confinement::GrantedConfinement;
 use crate::ids::JobId;
 use crate::outcome::{JobEnding, Outcome};
 use crate::output::LogProgress;
-use crate::service::{JobHandle, JobPhase, Liveness, QueuePosition, TenantClient};
+use crate::service::{JobHandle, JobPhase, LimitSetting, Liveness, QueuePosition, TenantClient};
+use crate::spec::Stdin;
 use crate::trace::TraceId;
 
 /// The state of one job at one moment. Plain data: nothing in it changes while a reply is rendered.
@@ -23,6 +24,8 @@ pub(crate) struct JobSnapshot {
     /// The caller's jobs that hold the slots that a queued job waits for.
     pub(crate) slot_holders: Vec<SlotHolder>,
     pub(crate) output: LogProgress,
+    /// `true` if the job runs in a terminal.
+    pub(crate) has_terminal: bool,
     /// Time since the last output; `None` if there was none.
     pub(crate) quiet_for: Option<Duration>,
     /// Processes that outlived the job's end and are alive now; for a stopped job, also processes
@@ -35,6 +38,8 @@ pub(crate) struct JobSnapshot {
     pub(crate) writable: Vec<PathBuf>,
     /// The server's variables that the job did not get, if it has failed and the caller may know them.
     pub(crate) withheld_variables: Vec<String>,
+    /// The setting of the limit that ended the job.
+    pub(crate) limit: Option<LimitSetting>,
     /// The trace of the job, if its caller knows one.
     pub(crate) trace_id: Option<TraceId>,
 }
@@ -123,12 +128,14 @@ impl JobSnapshot {
             queued: status.queued_for(),
             slot_holders,
             output,
+            has_terminal: job.spec().stdin == Stdin::Terminal,
             quiet_for: output.last_output.map(|at| at.elapsed()),
             survivors: job.survivors().into_iter().chain(job.unattributed()).collect(),
             confinement: job.spec().confinement,
             doubt: job.spec().doubt.clone(),
             writable: client.writable_dirs(job.spec()),
             withheld_variables,
+            limit: status.ending().and_then(|it| client.limit_setting(job.spec(), &it.outcome)),
             trace_id: job.spec().trace.id_known_to_caller(),
         }
     }

@@ -31,7 +31,7 @@ use super::handler::is_modern;
 use super::reply::{TokenBudget, ToolError, status_line};
 use super::settings::McpSettings;
 use super::snapshot::{JobSnapshot, State};
-use super::tools::{LongRuns, ToolCall, reply_about_job, reply_or_failure};
+use super::tools::{CallFacts, LongRuns, ToolCall, reply_about_job, reply_or_failure};
 use crate::ids::JobId;
 use crate::outcome::{Outcome, StopBy};
 use crate::service::{
@@ -198,7 +198,9 @@ async fn build_job_task_result(
             TaskPayload::Failed { error }
         }
         TaskPhase::Over => {
-            let reply = reply_or_failure("run_command", reply_about_job(call, job, None)).await;
+            let reply =
+                reply_or_failure("run_command", reply_about_job(call, job, &CallFacts::default()))
+                    .await;
             TaskPayload::Completed { result: to_object(&call.result(reply)) }
         }
     };

@@ -102,6 +102,24 @@ pub enum Bound<T> {
     Unbounded,
 }
 
+impl Bound<Duration> {
+    pub(super) const fn whole_seconds(self) -> Bound<u64> {
+        match self {
+            Self::AtMost(most) => Bound::AtMost(most.as_secs()),
+            Self::Unbounded => Bound::Unbounded,
+        }
+    }
+}
+
+/// The setting that limits a resource of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LimitSetting {
+    /// The name in the configuration, such as `limits.memory`.
+    pub name: String,
+    /// The most that a call can ask for, in bytes, whole seconds or processes; `None` = any number.
+    pub most: Option<u64>,
+}
+
 impl<T> Bound<T> {
     fn limit(self) -> Option<T> {
         match self {
@@ -268,6 +286,27 @@ impl ConfinementRules {
         Ok((granted, effective.limits))
     }
 
+    /// Returns the setting that limits a resource of a tenant's jobs in a lane: `name` is its name in
+    /// every section, and `bound` its value.
+    pub(super) fn limit_setting(
+        &self,
+        tenant: TenantId,
+        lane: &str,
+        name: &str,
+        bound: impl Fn(&LimitTerms) -> Option<Bound<u64>>,
+    ) -> LimitSetting {
+        let of_tenant = self.tenants.get(&tenant).and_then(|terms| bound(&terms.limits));
+        let of_lane = self.lanes.get(lane).and_then(|terms| bound(&terms.limits));
+        let sections = [
+            of_tenant.map(|bound| (bound, format!("tenants.{}", tenant.name()))),
+            of_lane.map(|bound| (bound, format!("queue.lanes.{lane}"))),
+        ];
+        let all = bound(&self.all.limits).unwrap_or(Bound::Unbounded);
+        let tightest = sections.into_iter().flatten().min_by_key(|(bound, _)| *bound);
+        let (bound, section) = tightest.unwrap_or((all, "limits".to_owned()));
+        LimitSetting { name: format!("{section}.{name}"), most: bound.limit() }
+    }
+
     fn effective_confinement(&self, tenant: TenantId, lane: &str) -> EffectiveConfinement {
         let terms = [self.tenants.get(&tenant), self.lanes.get(lane)];
         let terms: Vec<ConfinementTerms> = terms.into_iter().flatten().copied().collect();
@@ -430,6 +469,24 @@ mod tests {
             tenants: BTreeMap::from([(TenantId::LOCAL, tenant)]),
             lanes: BTreeMap::from([(LANE.to_owned(), lane)]),
             ..ConfinementRules::unset()
+        }
+    }
+
+    #[test]
+    fn the_setting_of_a_limit_is_the_one_that_holds() {
+        let most = |bytes| memory(Bound::AtMost(bytes));
+        for (rules, name, most) in [
+            (new_rules(UNSET, UNSET, UNSET), "limits.memory", None),
+            (new_rules(most(9), UNSET, UNSET), "limits.memory", Some(9)),
+            (new_rules(most(9), most(20), UNSET), "tenants.local.memory", Some(20)),
+            (new_rules(most(9), most(20), most(10)), "queue.lanes.net.memory", Some(10)),
+            (new_rules(most(9), memory(Bound::Unbounded), UNSET), "tenants.local.memory", None),
+        ] {
+            let setting =
+                rules.limit_setting(TenantId::LOCAL, LANE, "memory", |limits| limits.memory);
+            assert_eq!(setting, LimitSetting { name: name.to_owned(), most });
+            let effective = rules.effective_confinement(TenantId::LOCAL, LANE);
+            assert_eq!(effective.limits.memory, most, "it is the value that holds");
         }
     }
 

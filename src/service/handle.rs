@@ -9,7 +9,8 @@ use tokio::sync::watch;
 
 use super::admission::{AdmissionControl, AdmissionRules, AuditTrail};
 use super::awaiting_approval::ParkedSubmissions;
-use super::output::{EmptyWaits, OutputDownloads, ShownOffsets};
+use super::output::{EmptyWaits, OutputDownloads};
+use super::seen_output::SeenOutputs;
 use super::submission::{CallerContext, SubmissionDefaults};
 use super::tenancy::{CallerIdentity, JobNumbers};
 use super::tenant_client::TenantClient;
@@ -38,7 +39,7 @@ pub struct JobService {
     pub(super) admission: Arc<AdmissionControl>,
     pub(super) job_numbers: Arc<JobNumbers>,
     pub(super) empty_waits: Arc<EmptyWaits>,
-    pub(super) shown: Arc<ShownOffsets>,
+    pub(super) seen: Arc<SeenOutputs>,
     pub(super) unreported: Arc<UnreportedJobs>,
     /// The environment that jobs inherit.
     pub(super) environment: Arc<JobVariables>,
@@ -110,7 +111,7 @@ impl JobService {
             places,
             parked: Arc::default(),
             empty_waits: Arc::default(),
-            shown: Arc::default(),
+            seen: Arc::default(),
             unreported: Arc::default(),
             max_finished_age,
         })

@@ -10,6 +10,7 @@ mod confinement;
 mod files;
 mod handle;
 mod output;
+mod seen_output;
 mod submission;
 mod tenancy;
 mod tenant_client;
@@ -21,11 +22,12 @@ pub use admission::{AdmissionError, AdmissionRules, AuditTrail, OnAuditFailure};
 pub use approval::{ApprovalQuestion, ApprovalSubject, Consent, NoConsent};
 pub use awaiting_approval::{ParkedState, ParkedSubmission, SubmitOutcome};
 pub use confinement::{
-    Bound, ConfineError, ConfinementRules, ConfinementTerms, LimitTerms, NetworkRule,
+    Bound, ConfineError, ConfinementRules, ConfinementTerms, LimitSetting, LimitTerms, NetworkRule,
 };
 pub use files::{DirectoryEntry, DirectoryListing, FileError, FileKind, FilePage, WriteOutcome};
 pub use handle::{AfterDrain, JobService, LiveSettings, ServiceSettings};
 pub use output::{ContentKind, JobOutput};
+pub use seen_output::SeenOutput;
 pub use submission::{
     CallerContext, CommandLogging, DirectoryScope, LaneDefaults, Submission, SubmissionDefaults,
     SubmitError,

@@ -1,4 +1,4 @@
-//! The output of a job as bytes, for downloads, and the memory of what each caller has seen.
+//! The output of a job as bytes, for downloads, and the count of waits that brought nothing.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
@@ -224,41 +224,6 @@ impl TenantClient {
     }
 }
 
-/// The most outputs that are remembered; beyond that, all of them count as unseen again.
-const MAX_SHOWN_ROWS: usize = 10_000;
-
-/// The end of the output that a caller was shown without a gap from the start, by caller and job. Two
-/// callers with the same name and tenant count as one.
-#[derive(Debug, Default)]
-pub(super) struct ShownOffsets {
-    rows: Mutex<HashMap<u64, u64>>,
-    hasher: RandomState,
-}
-
-impl ShownOffsets {
-    /// Records that these bytes were shown. Bytes after a gap do not count: a caller that waits for a
-    /// line must not miss one in the gap.
-    pub(super) fn record(&self, client: &str, job: JobId, shown: Range<u64>) {
-        let row = self.hasher.hash_one((client, job));
-        let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
-        let end = rows.get(&row).copied().unwrap_or_default();
-        if shown.start > end || shown.end <= end {
-            return;
-        }
-        if rows.len() >= MAX_SHOWN_ROWS && !rows.contains_key(&row) {
-            rows.clear();
-        }
-        rows.insert(row, shown.end);
-    }
-
-    /// The offset of the first byte that the caller was not shown.
-    pub(super) fn first_unseen(&self, client: &str, job: JobId) -> u64 {
-        let row = self.hasher.hash_one((client, job));
-        let rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
-        rows.get(&row).copied().unwrap_or_default()
-    }
-}
-
 /// The most counters of empty waits; beyond that, all of them start again at 0.
 const MAX_WAIT_ROWS: usize = 1000;
 
@@ -315,37 +280,6 @@ mod tests {
         ] {
             assert_eq!(detect_kind(sample), expected, "{sample:?}");
         }
-    }
-}
-
-#[cfg(test)]
-mod shown_tests {
-    use super::*;
-
-    #[test]
-    fn output_shown_without_a_gap_is_seen_by_that_caller_alone() {
-        let shown = ShownOffsets::default();
-        let job = JobId::local(1);
-        shown.record("a", job, 0..10);
-        shown.record("a", job, 5..8);
-        assert_eq!(shown.first_unseen("a", job), 10);
-        shown.record("a", job, 11..20);
-        assert_eq!(shown.first_unseen("a", job), 10, "byte 10 was not shown");
-        shown.record("a", job, 10..20);
-        assert_eq!(shown.first_unseen("a", job), 20);
-        assert_eq!(
-            (shown.first_unseen("b", job), shown.first_unseen("a", JobId::local(2))),
-            (0, 0)
-        );
-    }
-
-    #[test]
-    fn rows_are_bounded() {
-        let shown = ShownOffsets::default();
-        for number in 1..=3 * MAX_SHOWN_ROWS as u64 {
-            shown.record("a", JobId::local(number), 0..1);
-        }
-        assert!(shown.rows.lock().unwrap().len() <= MAX_SHOWN_ROWS);
     }
 }
 

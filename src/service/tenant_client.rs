@@ -13,16 +13,18 @@ use tokio::sync::watch;
 
 use super::admission::AdmissionRequest;
 use super::approval::Approval;
+use super::confinement::{Bound, LimitSetting, LimitTerms};
 use super::handle::JobService;
+use super::seen_output::SeenOutput;
 use super::submission::{CallerContext, CommandLogging, DirectoryScope, Submission, SubmitError};
 use super::unreported_jobs::ReportTo;
 use crate::confinement::SandboxProfile;
 use crate::ids::{CallerSession, JobId, JobNumber, TenantId};
 use crate::job::{JobHandle, StopRequest};
-use crate::outcome::{JobEnding, Outcome, StartError};
+use crate::outcome::{JobEnding, LimitKind, Outcome, StartError};
 use crate::output::redaction::Redactor;
 use crate::process::{shell, sockets};
-use crate::spec::{JobProgram, JobSpec};
+use crate::spec::{JobProgram, JobSpec, Stream};
 use crate::supervisor::{
     FindError, HoldingJob, JobKey, QueuePosition, SubmitRefusal, SubmitRequest,
 };
@@ -250,15 +252,26 @@ impl TenantClient {
         self.service.empty_waits.reset(&self.caller.client, jobs);
     }
 
-    /// Records that this caller was shown these bytes of a job's output.
-    pub fn mark_shown(&self, job: JobId, bytes: Range<u64>) {
-        self.service.shown.record(&self.caller.client, job, bytes);
+    /// Records that this caller was shown these bytes of a job's output, or of one stream of it.
+    pub fn mark_shown(
+        &self,
+        job: JobId,
+        stream: Option<Stream>,
+        shown: impl IntoIterator<Item = Range<u64>>,
+    ) {
+        self.service.seen.add((&self.caller.session, job, stream), shown.into_iter());
     }
 
-    /// The offset of the first byte of a job's output that this caller has not been shown.
+    /// Records that a wait of this caller for a line need not search the output before `end` again,
+    /// nor what the caller was shown from there on without a gap.
+    pub fn skip_search(&self, job: JobId, end: u64) {
+        self.service.seen.skip_search((&self.caller.session, job, None), end);
+    }
+
+    /// Returns what this caller has been shown of a job's output, or of one stream of it.
     #[must_use]
-    pub fn first_unseen_offset(&self, job: JobId) -> u64 {
-        self.service.shown.first_unseen(&self.caller.client, job)
+    pub fn seen_output(&self, job: JobId, stream: Option<Stream>) -> SeenOutput {
+        self.service.seen.find((&self.caller.session, job, stream))
     }
 
     /// Records that this caller gave up its call and does not know what becomes of the job.
@@ -274,6 +287,38 @@ impl TenantClient {
             known.extend(self.service.supervisor.find(job).await);
         }
         known
+    }
+
+    /// Returns the setting of the limit that ended a job with this outcome; `None` if none did.
+    #[must_use]
+    pub fn limit_setting(&self, spec: &JobSpec, outcome: &Outcome) -> Option<LimitSetting> {
+        let defaults = self.service.defaults();
+        let plain = |name: &str, most| LimitSetting { name: name.to_owned(), most: Some(most) };
+        let resource = |name, bound: fn(&LimitTerms) -> Option<Bound<u64>>| {
+            defaults.confinement_rules.limit_setting(spec.tenant, &spec.lane, name, bound)
+        };
+        match outcome {
+            Outcome::TimedOut { .. } => {
+                Some(plain("job.max_timeout_s", defaults.max_timeout.as_secs()))
+            }
+            Outcome::Limit { which } => Some(match *which {
+                LimitKind::OutputBytes(limit) => plain("job.max_output", limit),
+                LimitKind::OutputLines(limit) => plain("job.max_lines", limit),
+                LimitKind::LargeOutput(_) => plain("job.max_output", spec.limits.output_bytes),
+                LimitKind::Memory { .. } => resource("memory", |limits| limits.memory),
+                LimitKind::Cpu(_) => {
+                    resource("cpu_s", |limits| limits.cpu.map(Bound::whole_seconds))
+                }
+                LimitKind::Processes(_) => resource("processes", |limits| limits.processes),
+                LimitKind::FileSize(_) => resource("file_size", |limits| limits.file_size),
+            }),
+            Outcome::Exited { .. }
+            | Outcome::Signaled { .. }
+            | Outcome::Stopped { .. }
+            | Outcome::NotRun { .. }
+            | Outcome::FailedToStart(_)
+            | Outcome::Lost { .. } => None,
+        }
     }
 
     /// Returns the position of a waiting job in the queue; `None` once it has started.

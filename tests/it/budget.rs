@@ -136,18 +136,21 @@ fn tools_that_take_a_budget_name_their_largest_result() {
 fn many_jobs_share_one_budget_and_what_has_no_room_is_named() {
     let mut server = Launch::stdio().args(&["--result-format", "both"]).start();
     let note = "x".repeat(3000);
-    let small = server.run("echo a small output").job();
+    // They write only once all have started, so that no reply shows anything before.
+    let gate = "while [ ! -e gate ]; do sleep 0.05; done";
+    let small = server.start(&format!("{gate}; echo a small output"));
     let jobs: Vec<u64> =
-        (0..60).map(|_| server.run(&format!("seq 1 2000 # {note}")).job()).collect();
+        (0..60).map(|_| server.start(&format!("{gate}; seq 1 2000 # {note}"))).collect();
+    std::fs::write(server.work().join("gate"), "").expect("the gate opens");
     let few: Vec<u64> = jobs[..3].iter().copied().chain([small]).collect();
-    let reply = server.call("wait_jobs", json!({"jobs": few, "mode": "all"})).ok();
+    let reply = server.call("wait_jobs", json!({"jobs": few, "mode": "all", "wait_s": 45})).ok();
     check(&reply, DEFAULT_BYTES, "a few jobs");
     let shown = reply["jobs"].as_array().expect("a list").clone();
     assert_eq!(shown[3]["output"], "a small output\n", "a small one is shown whole");
     for job in &shown[..3] {
         assert!(job["tail"].as_str().is_some_and(|tail| tail.len() > 1000), "{job}");
     }
-    let reply = server.call("wait_jobs", json!({"jobs": jobs, "mode": "all"})).ok();
+    let reply = server.call("wait_jobs", json!({"jobs": jobs, "mode": "all", "wait_s": 45})).ok();
     check(&reply, DEFAULT_BYTES, "many jobs");
     assert!(reply.text().contains("no room for the output of jobs"), "{}", reply.text());
     for (limit, name) in [(200, "list_jobs"), (10, "list_jobs")] {
@@ -227,7 +230,11 @@ fn no_reply_has_more_lines_than_clients_show() {
         check_lines(&server.call("read_output", everywhere).ok(), MAX_LINES - 100, "all jobs");
         let whole = server.run("seq 1 1800").ok();
         check_lines(&whole, 1801, "what fits is shown whole");
-        let jobs = json!({"jobs": [job, whole.job(), whole.job() + 1], "mode": "all"});
+        let gated = |text: &str| format!("while [ ! -e gate ]; do sleep 0.05; done; {text}");
+        let many = server.start(&gated(command));
+        let few = server.start(&gated("seq 1 1800"));
+        std::fs::write(server.work().join("gate"), "").expect("the gate opens");
+        let jobs = json!({"jobs": [many, few, few + 1], "mode": "all"});
         check_lines(
             &server.call("wait_jobs", with_budget(jobs)).ok(),
             MAX_LINES - 200,

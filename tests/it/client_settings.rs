@@ -132,10 +132,12 @@ fn clients_learn_how_to_run_several_commands_at_once() {
         assert!(instructions.contains(words), "{words}: {instructions}");
     }
     let started = |server: &mut crate::harness::TestServer, word: &str| {
-        server.call("run_command", json!({"command": format!("echo {word}"), "wait_s": 0})).ok();
+        let command = format!("while [ ! -e gate ]; do sleep 0.05; done; echo {word}");
+        server.call("run_command", json!({"command": command, "wait_s": 0})).ok();
     };
     started(&mut server, "one");
     started(&mut server, "two");
+    fs::write(server.work().join("gate"), "").expect("the gate opens");
     let both = server.call("wait_jobs", json!({"jobs": [1, 2], "mode": "all"})).ok().text();
     assert!(both.contains("one") && both.contains("two"), "{both}");
 }

@@ -118,7 +118,8 @@ fn a_cut_lists_its_errors_and_tells_the_digest_in_short() {
         ),
         "{text}"
     );
-    let waited = server.call("wait_jobs", json!({"jobs": [reply.job()]})).ok().text();
+    let wait = json!({"jobs": [reply.job()], "cursor": "bytes:0"});
+    let waited = server.call("wait_jobs", wait).ok().text();
     assert!(waited.contains("\n  digest: 4 errors"), "{waited}");
 }
 
@@ -283,7 +284,7 @@ fn where_a_read_cuts_it_tells_what_matters_in_all_of_it() {
     for format in ["text", "both"] {
         let mut server = Launch::stdio().args(&["--result-format", format]).start();
         let job = server.run(&command).job();
-        for view in ["head", "tail", "next"] {
+        for view in ["head", "tail", "text"] {
             for tokens in [500, 8000] {
                 let wanted = json!({"job": job, "view": view, "max_tokens": tokens});
                 let reply = server.call("read_output", wanted).ok();

@@ -55,6 +55,8 @@ mod hardening;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
+mod hints;
+#[cfg(test)]
 mod http;
 #[cfg(test)]
 mod http_output;
@@ -71,6 +73,8 @@ mod log_traces;
 mod logs;
 #[cfg(test)]
 mod misshaped;
+#[cfg(test)]
+mod nothing_twice;
 #[cfg(test)]
 mod operations;
 #[cfg(test)]

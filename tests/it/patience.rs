@@ -42,8 +42,9 @@ fn a_job_that_ends_is_not_waited_for_because_of_its_port() {
     let mut server = Launch::stdio().start();
     let port = free_port();
     let job = server.start("echo no server today; exit 3");
-    let text =
-        server.call("wait_jobs", json!({"jobs": [job], "port": port, "wait_s": 45})).ok().text();
+    // The reply to the start may have shown the line.
+    let wait = json!({"jobs": [job], "port": port, "wait_s": 45, "cursor": "bytes:0"});
+    let text = server.call("wait_jobs", wait).ok().text();
     assert!(text.starts_with(&format!("port {port} does not listen\nexit 3")), "{text}");
     assert!(text.contains("no server today"), "{text}");
 }
@@ -54,7 +55,9 @@ fn quiet_is_noticed_and_its_output_shown() {
     let mut server = Launch::stdio().structured().start();
     let job = server.start(&format!("echo ready; sleep {marker}"));
     server.wait_written(job, 6);
-    let reply = server.call("wait_jobs", json!({"jobs": [job], "quiet_s": 1, "wait_s": 45})).ok();
+    // The reply to the start may have shown the line.
+    let wait = json!({"jobs": [job], "quiet_s": 1, "wait_s": 45, "cursor": "bytes:0"});
+    let reply = server.call("wait_jobs", wait).ok();
     let seen = reply.only_job();
     assert_eq!((&seen["quiet"], &seen["state"]), (&json!(true), &json!("running")), "{seen}");
     assert_eq!(seen["output"], "ready\n");
@@ -81,7 +84,7 @@ fn whoever_waits_in_vain_three_times_is_told_so_until_something_comes() {
         }
         for waits in 3..5 {
             let text = poll();
-            let told = format!("→ {waits} waits in a row brought nothing: stop polling");
+            let told = format!("→ {waits} waits in a row ended without an event: stop polling");
             assert!(text.contains(&told), "{text}");
             let next = format!("read_output(job={job}, view=\"tail\")");
             assert!(text.contains(&next), "{text}");
@@ -99,6 +102,9 @@ fn a_wait_that_is_longer_than_the_client_bears_comes_back_and_says_so() {
     let mut server = Launch::stdio().config(config).start();
     let job = server.start(&format!("sleep {marker}"));
     let text = server.call("wait_jobs", json!({"jobs": [job], "wait_s": 900})).ok().text();
-    let told = format!("→ 1s is the longest wait of one call; wait_jobs(jobs=[{job}])");
+    let told = format!(
+        "→ wait_s=900 was cut to 1s, because a call may take 1s (mcp.max_wait_s); \
+         wait_jobs(jobs=[{job}])"
+    );
     assert!(text.contains(&told), "{text}");
 }

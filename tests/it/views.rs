@@ -67,9 +67,9 @@ fn a_view_that_does_not_fit_is_refused_with_what_would_work() {
         (json!({"job": job, "view": "base64", "query": "a"}), "leave `view` out"),
         (
             json!({"job": job, "view": "octal"}),
-            "next, head, tail, raw, digest, text, base64, hexdump",
+            "next, head, tail, text, hexdump, base64, raw, screen, digest",
         ),
-        (json!({"job": job, "view": "tail", "line": 3}), "use view next"),
+        (json!({"job": job, "view": "tail", "line": 3}), "leave `view` out"),
     ] {
         let error = server.call("read_output", arguments).error_text();
         assert!(error.contains(words), "{error}");

@@ -106,17 +106,17 @@ pub fn excerpt(reader: &BlockingReader, from: u64, budget: Budget) -> io::Result
     frame.finish(Some(head), tail)
 }
 
-/// Shows the last lines that fit the budget, with a digest of the part before them.
-pub fn tail(reader: &BlockingReader, budget: Budget) -> io::Result<Excerpt> {
+/// Shows the last lines from `from` on that fit the budget, with a digest of the part before them.
+pub fn tail(reader: &BlockingReader, from: u64, budget: Budget) -> io::Result<Excerpt> {
     let reader = &reader.freeze();
-    let mut frame = ExcerptSource::new(reader, 0)?;
-    let part = frame.tail(0, RemainingBudget::new(budget))?;
+    let mut frame = ExcerptSource::new(reader, from)?;
+    let part = frame.tail(frame.from, RemainingBudget::new(budget))?;
     let all = frame.from..frame.end;
     let before = frame.from..part.range.start;
     let before =
         (!before.is_empty()).then(|| digest_hidden(reader, all, before, DigestLimits::QUICK));
     // A log that ends in a hole has no tail.
-    let gap_bytes = if part.range.is_empty() { reader.missing_bytes(0..frame.end) } else { 0 };
+    let gap_bytes = if part.range.is_empty() { reader.missing_bytes(from..frame.end) } else { 0 };
     (frame.from, frame.gap_bytes) = (part.range.start, gap_bytes);
     Ok(Excerpt { before: before.transpose()?, ..frame.finish(None, part)? })
 }
@@ -524,7 +524,7 @@ mod tests {
             assert_eq!((shown.sections.len(), shown.hidden, shown.end), (0, None, from));
         }
         writer.close();
-        assert_eq!(tail(&reader.blocking(), Budget::of_bytes(0)).unwrap().sections.len(), 0);
+        assert_eq!(tail(&reader.blocking(), 0, Budget::of_bytes(0)).unwrap().sections.len(), 0);
     }
 
     #[test]
@@ -579,7 +579,7 @@ mod tests {
         assert!(shown.sections.iter().all(|section| section.text.len() <= 1000));
         let hidden = shown.hidden.unwrap();
         assert_eq!((hidden.first_line, hidden.last_line, hidden.errors_count), (1, 1, 0));
-        assert_eq!(tail(&reader.blocking(), budget).unwrap().sections[0].text.len(), 1000);
+        assert_eq!(tail(&reader.blocking(), 0, budget).unwrap().sections[0].text.len(), 1000);
     }
 
     #[test]
@@ -606,7 +606,7 @@ mod tests {
                 let budget = Budget::of_bytes(4_000);
                 let excerpts = [
                     excerpt(&reader.blocking(), 0, budget).unwrap(),
-                    tail(&reader.blocking(), budget).unwrap(),
+                    tail(&reader.blocking(), 0, budget).unwrap(),
                 ];
                 for excerpt in excerpts {
                     let last = &excerpt.sections.last().expect("something").text;
@@ -625,12 +625,14 @@ mod tests {
         let (mut writer, reader, _dir) = log("one\ntwo €".as_bytes());
         writer.append(Stream::Stdout, &"€".as_bytes()[..2]);
         let shown =
-            tail(&reader.blocking(), Budget { max_lines: 1, ..Budget::of_bytes(100) }).unwrap();
+            tail(&reader.blocking(), 0, Budget { max_lines: 1, ..Budget::of_bytes(100) }).unwrap();
         assert_eq!(shown.sections[0].text, "two €");
         assert_eq!((shown.from, shown.end, shown.total_bytes), (4, 11, 13));
         writer.close();
         assert_eq!(
-            tail(&reader.blocking(), Budget { max_lines: 1, ..Budget::of_bytes(100) }).unwrap().end,
+            tail(&reader.blocking(), 0, Budget { max_lines: 1, ..Budget::of_bytes(100) })
+                .unwrap()
+                .end,
             13
         );
     }
@@ -664,7 +666,7 @@ mod tests {
             let shown = excerpt(&reader.blocking(), from as u64, budget).unwrap();
             check_cover(&shown, &content);
             prop_assert_eq!(shown.end, content.len() as u64);
-            for sections in [&shown.sections, &tail(&reader.blocking(), budget).unwrap().sections] {
+            for sections in [&shown.sections, &tail(&reader.blocking(), 0, budget).unwrap().sections] {
                 let text: String = sections.iter().map(|section| section.text.as_str()).collect();
                 prop_assert!(text.len() <= max_bytes);
                 prop_assert!(max_lines == 0 || text.lines().count() <= max_lines);

@@ -42,6 +42,7 @@ impl PatternError {
 /// pattern.
 #[derive(Debug, Clone)]
 pub struct LinePattern {
+    text: Box<str>,
     matcher: RegexMatcher,
     reach: MatchScope,
 }
@@ -80,7 +81,13 @@ impl LinePattern {
             Some(_) => MatchScope::Lines,
             None => MatchScope::Line,
         };
-        Ok(Self { matcher, reach })
+        Ok(Self { text: pattern.into(), matcher, reach })
+    }
+
+    /// The pattern as it was written.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.text
     }
 
     /// `true` if a line, without its newline, matches as it is.

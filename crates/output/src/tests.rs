@@ -557,7 +557,7 @@ mod bounds {
                     assert_eq!(section.first_line, line);
                 }
             }
-            let shown = tail(&self.reader.blocking(), budget).unwrap();
+            let shown = tail(&self.reader.blocking(), 0, budget).unwrap();
             assert!(shown.hidden.is_none() && (shown.gap_bytes == 0 || shown.sections.is_empty()));
             let start = self.reader.blocking().tail_start(None, 20, 0).unwrap();
             let page = self.page(start, None, 1 << 20);

@@ -37,6 +37,13 @@ pub(crate) struct ShownOutput {
     pub(crate) stream: Option<Stream>,
 }
 
+/// Bytes of a job's output that a reader has seen; of one stream alone, if only that was shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SeenRanges {
+    pub(crate) stream: Option<Stream>,
+    pub(crate) ranges: Vec<Range<u64>>,
+}
+
 /// A cut in the middle of the shown output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OutputCut {
@@ -44,8 +51,8 @@ pub(crate) struct OutputCut {
     pub(crate) head: usize,
     /// The index in the text at which the tail begins.
     pub(crate) tail: usize,
-    /// The offset of the tail's first byte in the log.
-    pub(crate) tail_start: u64,
+    /// The bytes of the log that the tail stands for.
+    pub(crate) tail_bytes: Range<u64>,
     /// The number of the first line that is left out or not shown whole.
     pub(crate) first_hidden: u64,
     /// The number of hidden lines that look like errors; `errors` lists some of them.
@@ -91,6 +98,8 @@ pub(crate) enum OutputEncoding {
     Base64,
     /// A hexdump of the bytes as they were written.
     Hexdump,
+    /// The rows that a terminal shows.
+    Screen,
     /// A description of binary data.
     Binary {
         mime: String,
@@ -131,14 +140,21 @@ impl ShownOutput {
             OutputEncoding::Base64 | OutputEncoding::Hexdump => true,
             OutputEncoding::Text
             | OutputEncoding::Decoded { .. }
+            | OutputEncoding::Screen
             | OutputEncoding::Binary { .. } => false,
         }
     }
 
-    /// The range of bytes that the reader has now seen; `None` for a single stream, because bytes
-    /// of the other one lie in between.
-    pub(crate) fn seen_range(&self) -> Option<Range<u64>> {
-        self.stream.is_none().then_some(self.start..self.end)
+    /// The bytes that the reader has now seen.
+    pub(crate) fn seen_ranges(&self) -> SeenRanges {
+        let tail = self.cut.as_ref().map(|cut| cut.tail_bytes.clone());
+        let ranges = std::iter::once(self.start..self.end).chain(tail).collect();
+        SeenRanges { stream: self.stream, ranges }
+    }
+
+    /// `true` if the caller has already seen all the output there is.
+    pub(crate) const fn has_nothing_new(&self) -> bool {
+        self.start == self.end && self.start > 0 && self.cut.is_none()
     }
 
     /// `true` if output is left out to keep the reply short.

@@ -23,6 +23,7 @@ use crate::output::digest::{Digest, DigestLimits, DigestRequest, digest};
 use crate::output::excerpt::{Budget, Excerpt, Section, excerpt, tail};
 use crate::output::views::Charset;
 use crate::output::{BlockingReader, LogPage, LogReader, PageEnd, PageRequest, views};
+use crate::spec::Stream;
 
 /// The position at which a caller wants to start reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,11 +47,28 @@ const ERRORS_BYTES: usize = 2560;
 /// … but at most this fraction of the whole room.
 const ERRORS_SHARE: usize = 4;
 
-/// Reads the output that a reply about a job shows: all, or head and tail, if the job has ended;
-/// the tail if it runs; nothing if it never ran.
+/// The most lines of a running job that a reply shows: its progress, not its log. A job in a
+/// terminal shows its screen.
+const RUNNING_LINES: usize = 20;
+/// The rows of a job's terminal.
+const SCREEN_ROWS: usize = 40;
+
+/// The output that a reply shows, unless its call asks for another place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct NewOutput {
+    /// The offset from which output is new to the caller.
+    pub(crate) from: u64,
+    /// The number of the line that the call waited for, if it was found.
+    pub(crate) matched_line: Option<u64>,
+}
+
+/// Reads the new output that a reply about a job shows: all, or head and tail, if the job has
+/// ended; if it runs, the last lines, and the line that the call waited for; nothing if it never
+/// ran.
 pub(crate) async fn show(
     job: &JobSnapshot,
     log: &LogReader,
+    new: NewOutput,
     budget: Budget,
 ) -> Result<Option<ShownOutput>, ToolError> {
     let shown = match &job.state {
@@ -59,9 +77,11 @@ pub(crate) async fn show(
             return Ok(None);
         }
         State::Running(_) | State::Stopping => {
-            read(job, log, move |log| last_lines(log, budget)).await?
+            let most = if job.has_terminal { SCREEN_ROWS } else { RUNNING_LINES };
+            let budget = Budget { max_lines: budget.max_lines.min(most), ..budget };
+            read(job, log, move |log| read_progress(log, new, budget)).await?
         }
-        State::Finished(_) => read(job, log, move |log| read_from(log, 0, budget)).await?,
+        State::Finished(_) => read(job, log, move |log| read_from(log, new.from, budget)).await?,
     };
     Ok(Some(shown))
 }
@@ -85,9 +105,17 @@ pub(super) fn read_from(
     render_excerpt(log, excerpt(log, from, reserve_error_room(log, from, budget))?, budget)
 }
 
-/// Reads the last lines, with room for the errors before them.
-fn last_lines(log: &BlockingReader, budget: Budget) -> io::Result<ShownOutput> {
-    render_excerpt(log, tail(log, reserve_error_room(log, 0, budget))?, budget)
+/// Reads the last lines of a running job, with room for the errors before them. If the line that
+/// the call waited for is not among them, reads that line and the last ones.
+fn read_progress(log: &BlockingReader, new: NewOutput, budget: Budget) -> io::Result<ShownOutput> {
+    let last_lines = tail(log, new.from, reserve_error_room(log, new.from, budget))?;
+    let matched = new.matched_line.map(|line| log.offset_of_line(line)).transpose()?.flatten();
+    match matched {
+        Some(matched) if (new.from..last_lines.from).contains(&matched) => {
+            read_from(log, matched, budget)
+        }
+        Some(_) | None => render_excerpt(log, last_lines, budget),
+    }
 }
 
 /// Returns the budget for output from `from` on: smaller if the output is cut, to leave room for
@@ -124,6 +152,60 @@ pub(crate) async fn show_hexdump(
     request: PageRequest,
 ) -> Result<ShownOutput, ToolError> {
     read_page(job, log, request, read_hexdump).await
+}
+
+/// Bytes that are played on a screen. Most programs redraw it with far fewer.
+const SCREEN_BYTES: u64 = 256 * 1024;
+
+/// Reads the rows that a terminal shows now.
+pub(crate) async fn show_screen(
+    job: &JobSnapshot,
+    log: &LogReader,
+    stream: Option<Stream>,
+    budget: Budget,
+) -> Result<ShownOutput, ToolError> {
+    read(job, log, move |log| read_screen(log, stream, budget)).await
+}
+
+fn read_screen(
+    log: &BlockingReader,
+    stream: Option<Stream>,
+    budget: Budget,
+) -> io::Result<ShownOutput> {
+    let charset = log.charset()?;
+    let total = log.progress().total_bytes;
+    let from = charset.aligned(total.saturating_sub(SCREEN_BYTES));
+    let request = PageRequest { from, stream, max_bytes: SCREEN_BYTES as usize, max_lines: 0 };
+    let page = log.read_page_in(&request, charset)?;
+    let located = locate_page(log, &request, &page)?;
+    let options = views::ViewOptions {
+        ansi: views::Ansi::Strip,
+        fold: views::Fold::Off,
+        long: views::LongLines::Cut,
+    };
+    let text = views::render_text_in(page.bytes, charset, options).text;
+    let rows: Vec<&str> = text.split_inclusive('\n').collect();
+    let fitting = fit_last_rows(&rows, budget);
+    Ok(ShownOutput {
+        text: fitting.concat(),
+        spans: Vec::new(),
+        form: OutputEncoding::Screen,
+        ..located
+    })
+}
+
+/// Returns the last rows that fit the budget, at most those of a screen.
+fn fit_last_rows<'a, 'b>(rows: &'a [&'b str], budget: Budget) -> &'a [&'b str] {
+    let most = SCREEN_ROWS.min(budget.max_lines);
+    let mut room = budget.max_bytes;
+    let fits = |row: &&&str| {
+        let cost = (budget.cost)(row);
+        let fits = cost <= room;
+        room = room.saturating_sub(cost);
+        fits
+    };
+    let kept = rows.iter().rev().take(most).take_while(fits).count();
+    &rows[rows.len() - kept..]
 }
 
 fn render_excerpt(
@@ -225,7 +307,7 @@ fn join_sections(excerpt: &Excerpt) -> (String, Option<OutputCut>) {
     let cut = OutputCut {
         head,
         tail: text.len(),
-        tail_start: tail.map_or(excerpt.end, |tail| tail.start),
+        tail_bytes: tail.map_or(excerpt.end, |tail| tail.start)..excerpt.end,
         first_hidden,
         errors_count: hidden.map_or(0, |hidden| hidden.errors_count),
         errors: hidden.map(|hidden| hidden.errors.clone()).unwrap_or_default(),
@@ -490,7 +572,7 @@ mod tests {
         assert_eq!(cut.head(), &text[..end], "the head holds nothing else");
         let middle = cut.cut.unwrap();
         assert_eq!(middle.first_hidden, cut.spans[0].last + 1);
-        let tail_start = usize::try_from(middle.tail_start).unwrap();
+        let tail_start = usize::try_from(middle.tail_bytes.start).unwrap();
         assert_eq!(&cut.text[middle.tail..], &text[tail_start..]);
     }
 

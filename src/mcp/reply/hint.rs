@@ -1,40 +1,54 @@
 //! The hint, which is the `→` line of a reply: the next call to make.
 
-use super::body::{OutputEncoding, ShownOutput};
-use crate::confinement::{Confinement, NetworkAccess};
 use std::time::Duration;
 
+use super::body::{OutputEncoding, ShownOutput};
 use super::format::{size, soon};
+use crate::confinement::{Confinement, NetworkAccess};
 use crate::ids::JobId;
 use crate::mcp::snapshot::{JobSnapshot, State};
-use crate::outcome::{JobEnding, Outcome};
+use crate::outcome::{JobEnding, LimitKind, Outcome};
 use crate::output::{LogProgress, PageEnd};
-use crate::service::MissingCommand;
+use crate::service::{LimitSetting, MissingCommand, WaitsFor};
+use crate::spec::Stream;
+
+/// The reason why a call about jobs answers now, as far as its hint depends on it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) enum AnswerReason {
+    /// The state of the jobs: they have ended or wait for input, or the call did not wait.
+    #[default]
+    JobState,
+    /// A line of this job matched `until`; without a job, a process listens on the port.
+    Ready(Option<JobId>),
+    /// A job wrote nothing for the requested time.
+    Quiet,
+    /// The wait was over before anything happened.
+    WaitOver(TimedOutWait),
+}
 
 /// Returns the hint after a reply about one job; `None` if nothing is left to do.
-pub(crate) fn hint_after_job(job: &JobSnapshot, shown: Option<&ShownOutput>) -> Option<String> {
+pub(crate) fn hint_after_job(
+    job: &JobSnapshot,
+    shown: Option<&ShownOutput>,
+    reason: &AnswerReason,
+) -> Option<String> {
     let id = job.job;
-    match &job.state {
-        State::Running(_) if job.waits_for_input() => Some(format!(
+    match (&job.state, reason) {
+        (State::Running(_), _) if job.waits_for_input() => Some(format!(
             "send_input(job={id}, text=\"…\\n\") answers it; stop_jobs(jobs=[{id}]) ends it"
         )),
-        State::Queued(_) | State::Running(_) | State::Stopping => Some(wait_text(&[id])),
-        State::Finished(_) if shown.is_some_and(ShownOutput::is_binary) => {
-            Some(format!("read_output(job={id}, view=\"raw\") gives the bytes as base64"))
+        (State::Running(_), AnswerReason::Ready(_)) => Some(format!(
+            "it goes on: stop_jobs(jobs=[{id}]) ends it; read_output(job={id}, view=\"next\") \
+             shows what it writes from now on"
+        )),
+        (State::Running(_), AnswerReason::Quiet) => Some(format!(
+            "it goes on: wait_jobs(jobs=[{id}]) returns on exit; stop_jobs(jobs=[{id}]) ends it"
+        )),
+        (State::Queued(_) | State::Running(_) | State::Stopping, AnswerReason::WaitOver(over)) => {
+            Some(over.hint(&[job]))
         }
-        State::Finished(ending) => {
-            let cut = shown.and_then(|shown| shown.cut.as_ref()).map(|cut| {
-                let line = cut.first_hidden;
-                let kept = kept_output(ending, &job.output);
-                format!(
-                    "{kept}: read_output(job={id}, line={line}) or read_output(job={id}, grep=\"…\")"
-                )
-            });
-            let withheld = shown.and_then(|shown| hint_withheld(job, shown.text()));
-            let hints: Vec<String> =
-                sandbox_hint(job, shown).into_iter().chain(withheld).chain(cut).collect();
-            (!hints.is_empty()).then(|| hints.join("; "))
-        }
+        (State::Queued(_) | State::Running(_) | State::Stopping, _) => Some(wait_text(&[job], "")),
+        (State::Finished(ending), _) => hint_after_end(job, ending, shown),
     }
 }
 
@@ -73,6 +87,121 @@ fn has_name(text: &str, name: &str) -> bool {
     })
 }
 
+/// Returns the hint after a reply about jobs: with one job its own.
+pub(crate) fn hint_after_jobs(
+    jobs: &[(&JobSnapshot, Option<&ShownOutput>)],
+    reason: &AnswerReason,
+) -> Option<String> {
+    if let [(job, shown)] = jobs {
+        return hint_after_job(job, *shown, reason);
+    }
+    let jobs = || jobs.iter().map(|(job, _)| *job);
+    let open: Vec<&JobSnapshot> = jobs().filter(|job| job.ending().is_none()).collect();
+    let input = jobs().find(|job| job.waits_for_input()).map(|job| {
+        let id = job.job;
+        format!("send_input(job={id}, text=\"…\\n\") answers job {id}")
+    });
+    let next = match reason {
+        _ if open.is_empty() => None,
+        AnswerReason::WaitOver(over) if input.is_none() => Some(over.hint(&open)),
+        AnswerReason::Ready(Some(ready)) => {
+            Some(format!("stop_jobs(jobs=[{ready}]) ends job {ready}; {}", wait_text(&open, "")))
+        }
+        AnswerReason::JobState
+        | AnswerReason::Ready(None)
+        | AnswerReason::Quiet
+        | AnswerReason::WaitOver(_) => Some(wait_text(&open, "")),
+    };
+    let survivors = jobs().filter_map(survivors_hint);
+    let hints: Vec<String> = input.into_iter().chain(next).chain(survivors).collect();
+    (!hints.is_empty()).then(|| hints.join("; "))
+}
+
+/// Returns the hint about a job that has ended.
+fn hint_after_end(
+    job: &JobSnapshot,
+    ending: &JobEnding,
+    shown: Option<&ShownOutput>,
+) -> Option<String> {
+    let id = job.job;
+    let rest = match shown {
+        Some(shown) if shown.is_binary() => {
+            Some(format!("read_output(job={id}, form=\"base64\") gives the bytes as base64"))
+        }
+        Some(shown) if shown.cut.is_some() => {
+            let kept = kept_output(ending, &job.output);
+            Some(format!(
+                "{kept}: read_output(job={id}, view=\"next\") or read_output(job={id}, grep=\"…\")"
+            ))
+        }
+        Some(_) | None => None,
+    };
+    let raise = job.limit.as_ref().and_then(|limit| hint_raise_limit(&ending.outcome, limit));
+    let withheld = shown.and_then(|shown| hint_withheld(job, shown.text()));
+    let hints = [sandbox_hint(job, shown), withheld, raise, survivors_hint(job), rest];
+    let hints: Vec<String> = hints.into_iter().flatten().collect();
+    (!hints.is_empty()).then(|| hints.join("; "))
+}
+
+/// Returns how to end the processes that outlived their job. A stop has already tried that: those
+/// that are left may belong to another job.
+fn survivors_hint(job: &JobSnapshot) -> Option<String> {
+    let is_stopped = job.ending().is_none_or(|ending| {
+        matches!(ending.outcome, Outcome::Stopped { .. } | Outcome::NotRun { .. })
+    });
+    let id = job.job;
+    (!is_stopped && !job.survivors.is_empty())
+        .then(|| format!("stop_jobs(jobs=[{id}]) ends what still runs of job {id}"))
+}
+
+/// Returns how to raise the limit that ended a job: by the call, as far as the setting allows it,
+/// else by the setting.
+fn hint_raise_limit(outcome: &Outcome, limit: &LimitSetting) -> Option<String> {
+    let setting = &limit.name;
+    let raised = |reached: u64| {
+        let doubled = reached.saturating_mul(2).max(1);
+        let raised = limit.most.map_or(doubled, |most| most.min(doubled));
+        (raised > reached).then_some(raised)
+    };
+    let argument = match *outcome {
+        Outcome::TimedOut { after } => {
+            raised(after.as_secs()).map(|raised| format!("timeout_s={raised}"))
+        }
+        Outcome::Limit { which } => match which {
+            LimitKind::LargeOutput(_) => Some("on_large_output=\"spill\"".to_owned()),
+            LimitKind::OutputBytes(_) | LimitKind::OutputLines(_) => None,
+            LimitKind::Memory { limit, .. } => raised(limit).and_then(|raised| {
+                let megabytes = raised / 1_000_000;
+                let is_more = megabytes * 1_000_000 > limit;
+                is_more.then(|| format!("limits={{\"memory\": \"{megabytes} MB\"}}"))
+            }),
+            LimitKind::FileSize(limit) => raised(limit).and_then(|raised| {
+                let kilobytes = raised / 1000;
+                let is_more = kilobytes * 1000 > limit;
+                is_more.then(|| format!("limits={{\"file_size\": \"{kilobytes} KB\"}}"))
+            }),
+            LimitKind::Cpu(limit) => {
+                raised(limit.as_secs()).map(|raised| format!("limits={{\"cpu_s\": {raised}}}"))
+            }
+            LimitKind::Processes(limit) => {
+                raised(limit).map(|raised| format!("limits={{\"processes\": {raised}}}"))
+            }
+        },
+        Outcome::Exited { .. }
+        | Outcome::Signaled { .. }
+        | Outcome::Stopped { .. }
+        | Outcome::NotRun { .. }
+        | Outcome::FailedToStart(_)
+        | Outcome::Lost { .. } => return None,
+    };
+    Some(match argument {
+        Some(argument) => {
+            format!("run_command(command=\"…\", {argument}) allows more, as far as {setting} does")
+        }
+        None => format!("only a larger {setting} in the configuration allows more"),
+    })
+}
+
 /// Says how much of the output can still be read.
 fn kept_output(ending: &JobEnding, output: &LogProgress) -> String {
     match (&ending.outcome, output.lost_bytes()) {
@@ -95,25 +224,60 @@ pub(crate) fn hint_reused_key(key: &str, next: Option<&str>) -> String {
     }
 }
 
-/// Returns how to wait for jobs that still run; `None` if there are none.
-pub(crate) fn hint_wait_for_jobs(jobs: &[JobId]) -> Option<String> {
-    (!jobs.is_empty()).then(|| wait_text(jobs))
+/// Returns how to wait for jobs that have not ended; `conditions` are the arguments that wait for
+/// the same as before. Never advises to stop a job that waits for a slot.
+fn wait_text(jobs: &[&JobSnapshot], conditions: &str) -> String {
+    let call = format!("wait_jobs(jobs=[{}]{conditions})", list_numbers(&ids(jobs)));
+    let wait = if conditions.is_empty() { format!("{call} returns on exit") } else { call };
+    let mut holders: Vec<JobId> = jobs.iter().flat_map(|job| slot_holders(job)).collect();
+    holders.sort_unstable();
+    holders.dedup();
+    match holders.as_slice() {
+        [] => format!("{wait}; do other work meanwhile, do not poll"),
+        [holder] => format!(
+            "{wait}; job {holder} holds the slot: stop_jobs(jobs=[{holder}]) if it is not needed \
+             any more"
+        ),
+        [first, ..] => format!(
+            "{wait}; jobs {} hold the slots: stop_jobs(jobs=[{first}]) if job {first} is not \
+             needed any more",
+            list_numbers(&holders)
+        ),
+    }
 }
 
-fn wait_text(jobs: &[JobId]) -> String {
-    format!(
-        "wait_jobs(jobs=[{}]) returns on exit; do other work meanwhile, do not poll",
-        list_numbers(jobs)
-    )
+/// Returns the jobs whose slots a queued job waits for; none if it waits for something else.
+fn slot_holders(job: &JobSnapshot) -> Vec<JobId> {
+    let State::Queued(Some(place)) = &job.state else { return Vec::new() };
+    match place.waits_for {
+        WaitsFor::Slots { .. }
+        | WaitsFor::Lane { .. }
+        | WaitsFor::TenantLimit { .. }
+        | WaitsFor::Turn => job.slot_holders.iter().map(|holder| holder.job).collect(),
+        WaitsFor::CpuLimit { .. }
+        | WaitsFor::Pressure(_)
+        | WaitsFor::Paused
+        | WaitsFor::LanePaused { .. } => Vec::new(),
+    }
+}
+
+fn ids(jobs: &[&JobSnapshot]) -> Vec<JobId> {
+    jobs.iter().map(|job| job.job).collect()
+}
+
+/// Returns how to wait for the jobs that have not ended after a stop; `None` if all have.
+pub(crate) fn hint_after_stop(jobs: &[JobSnapshot]) -> Option<String> {
+    let open: Vec<&JobSnapshot> = jobs.iter().filter(|job| job.ending().is_none()).collect();
+    (!open.is_empty()).then(|| wait_text(&open, ""))
 }
 
 /// Says that the output of these jobs is not shown, followed by the next hint.
 pub(crate) fn hint_no_room(jobs: &[JobId], next: Option<String>) -> Option<String> {
-    if jobs.is_empty() {
-        return next;
-    }
-    let notice =
-        format!("no room for the output of jobs [{}]: read_output(job=…)", list_numbers(jobs));
+    let [first, ..] = jobs else { return next };
+    let notice = format!(
+        "no room for the output of jobs [{}]: read_output(job={first}, view=\"next\")",
+        list_numbers(jobs)
+    );
     Some(next.map_or(notice.clone(), |next| format!("{notice}; {next}")))
 }
 
@@ -121,7 +285,7 @@ pub(crate) fn hint_no_room(jobs: &[JobId], next: Option<String>) -> Option<Strin
 pub(super) fn list_numbers(jobs: &[JobId]) -> String {
     const NAMED: usize = 50;
     let named: Vec<String> = jobs.iter().take(NAMED).map(ToString::to_string).collect();
-    named.join(",") + if jobs.len() > NAMED { ",…" } else { "" }
+    named.join(",")
 }
 
 /// Returns how to continue reading after a page.
@@ -129,34 +293,74 @@ pub(crate) fn hint_after_page(job: &JobSnapshot, shown: &ShownOutput) -> Option<
     let id = job.job;
     let start = shown.start;
     let end = shown.end;
-    let (raw, view) = match shown.form {
-        OutputEncoding::Text | OutputEncoding::Decoded { .. } => {
-            return hint_after_text(job, shown);
-        }
-        OutputEncoding::Base64 => (None, "view=\"raw\", "),
-        OutputEncoding::Hexdump => (None, "view=\"hexdump\", "),
+    let stream = stream_argument(shown);
+    let (raw, form) = match shown.form {
+        OutputEncoding::Text | OutputEncoding::Decoded { .. } => (None, ""),
+        OutputEncoding::Base64 => (None, "form=\"base64\", "),
+        OutputEncoding::Hexdump => (None, "form=\"hexdump\", "),
+        // A screen has no next page.
+        OutputEncoding::Screen => return hint_after_job(job, None, &AnswerReason::JobState),
         OutputEncoding::Binary { .. } => (
             Some(format!(
-                "these bytes: read_output(job={id}, view=\"raw\", cursor=\"bytes:{start}\")"
+                "these bytes: read_output(job={id}, {stream}form=\"base64\", cursor=\"bytes:{start}\")"
             )),
             "",
         ),
     };
-    let more = (shown.end_kind == PageEnd::More)
-        .then(|| format!("more: read_output(job={id}, {view}cursor=\"bytes:{end}\")"));
+    let next = format!("read_output(job={id}, {stream}{form}cursor=\"bytes:{end}\")");
+    let more = match shown.end_kind {
+        PageEnd::Complete => None,
+        PageEnd::More => Some(format!("more: {next}")),
+        PageEnd::CaughtUp => Some(hint_caught_up(job, shown, &next)),
+    };
     let hints: Vec<String> = raw.into_iter().chain(more).collect();
     (!hints.is_empty()).then(|| hints.join("; "))
 }
 
-fn hint_after_text(job: &JobSnapshot, shown: &ShownOutput) -> Option<String> {
+/// Returns how to continue after a page of unseen output; `unseen` is the first offset that the
+/// caller has not seen then.
+pub(crate) fn hint_after_unseen(
+    job: &JobSnapshot,
+    shown: &ShownOutput,
+    unseen: u64,
+) -> Option<String> {
+    let stream = stream_argument(shown);
+    let form = match shown.form {
+        OutputEncoding::Text
+        | OutputEncoding::Decoded { .. }
+        | OutputEncoding::Binary { .. }
+        | OutputEncoding::Screen => "",
+        OutputEncoding::Base64 => "form=\"base64\", ",
+        OutputEncoding::Hexdump => "form=\"hexdump\", ",
+    };
+    let next = format!("read_output(job={}, {stream}{form}view=\"next\")", job.job);
+    match job.ending() {
+        _ if unseen < job.output.total_bytes => Some(format!("more: {next}")),
+        None => Some(hint_caught_up(job, shown, &next)),
+        Some(_) => None,
+    }
+}
+
+/// Returns what to do about a job that may write more, after a page with all of its output so far.
+fn hint_caught_up(job: &JobSnapshot, shown: &ShownOutput, next: &str) -> String {
     let id = job.job;
-    let end = shown.end;
-    match shown.end_kind {
-        PageEnd::Complete => None,
-        PageEnd::More => Some(format!("more: read_output(job={id}, cursor=\"bytes:{end}\")")),
-        PageEnd::CaughtUp => Some(format!(
-            "so far all: wait_jobs(jobs=[{id}]), then read_output(job={id}, cursor=\"bytes:{end}\")"
-        )),
+    let is_text = matches!(shown.form, OutputEncoding::Text | OutputEncoding::Decoded { .. });
+    match hint_after_job(job, None, &AnswerReason::JobState) {
+        Some(hint) if job.waits_for_input() || matches!(job.state, State::Queued(_)) => hint,
+        // A wait shows what is new, as text of both streams.
+        _ if is_text && shown.stream.is_none() => {
+            format!("so far all: wait_jobs(jobs=[{id}]) shows what is new")
+        }
+        _ => format!("so far all: wait_jobs(jobs=[{id}]), then {next}"),
+    }
+}
+
+/// Formats the argument that reads the same stream again.
+fn stream_argument(shown: &ShownOutput) -> &'static str {
+    match shown.stream {
+        None => "",
+        Some(Stream::Stdout) => "stream=\"stdout\", ",
+        Some(Stream::Stderr) => "stream=\"stderr\", ",
     }
 }
 
@@ -164,37 +368,76 @@ fn hint_after_text(job: &JobSnapshot, shown: &ShownOutput) -> Option<String> {
 const MAX_TIMED_OUT_WAITS: u32 = 3;
 
 /// A wait that timed out before anything happened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct TimedOutWait {
     /// The number of timed-out waits in a row of this caller for these jobs, including this one.
     pub(crate) consecutive: u32,
-    /// The length of this wait, if it was shorter than requested.
-    pub(crate) shortened_to: Option<Duration>,
+    /// The cut, if the wait was shorter than requested.
+    pub(crate) cut: Option<CutWait>,
     /// The offset from which `until` was searched, if the caller had already seen what is before.
     pub(crate) searched_from: Option<u64>,
+    /// The arguments that wait for the same again, each with a comma before it.
+    pub(crate) conditions: String,
+}
+
+/// A wait that was shorter than requested.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CutWait {
+    pub(crate) requested: Duration,
+    pub(crate) waited: Duration,
+    /// The longest time that the call may take.
+    pub(crate) call_limit: Duration,
+    /// The setting with that time.
+    pub(crate) setting: &'static str,
+}
+
+impl CutWait {
+    fn text(self) -> String {
+        let Self { requested, waited, call_limit, setting } = self;
+        format!(
+            "wait_s={} was cut to {}, because a call may take {} ({setting})",
+            requested.as_secs_f64(),
+            soon(waited),
+            soon(call_limit)
+        )
+    }
 }
 
 impl TimedOutWait {
-    /// Returns the hint about jobs that still run: the next call, and not to poll.
-    pub(crate) fn hint(self, open: &[JobId], next: Option<String>) -> Option<String> {
-        let [first, others @ ..] = open else { return next };
-        if self.consecutive >= MAX_TIMED_OUT_WAITS {
-            let waits = self.consecutive;
-            let jobs = list_numbers(open);
-            let them = if others.is_empty() { "it" } else { "them" };
-            return Some(format!(
-                "{waits} waits in a row brought nothing: stop polling, do other work or end your \
-                 turn; read_output(job={first}, view=\"tail\") shows how far job {first} is, \
-                 stop_jobs(jobs=[{jobs}]) ends {them}"
-            ));
-        }
-        let cut =
-            self.shortened_to.map(|most| format!("{} is the longest wait of one call", soon(most)));
+    /// Returns the hint about jobs that have not ended: the next call, and not to poll.
+    fn hint(&self, open: &[&JobSnapshot]) -> String {
+        let cut = self.cut.map(CutWait::text);
         let searched = self.searched_from.map(|from| {
             format!("until was looked for from cursor=\"bytes:{from}\" on: what is before was shown to you")
         });
-        let hints: Vec<String> = searched.into_iter().chain(cut).chain(next).collect();
-        (!hints.is_empty()).then(|| hints.join("; "))
+        let next = if self.consecutive >= MAX_TIMED_OUT_WAITS {
+            stop_polling_text(self.consecutive, open)
+        } else {
+            wait_text(open, &self.conditions)
+        };
+        let hints: Vec<String> = searched.into_iter().chain(cut).chain([next]).collect();
+        hints.join("; ")
+    }
+}
+
+/// Tells a caller that polls to do something else. Only jobs that run can be looked at or stopped.
+fn stop_polling_text(waits: u32, open: &[&JobSnapshot]) -> String {
+    let notice = format!(
+        "{waits} waits in a row ended without an event: stop polling, do other work or end your turn"
+    );
+    let running: Vec<&JobSnapshot> =
+        open.iter().copied().filter(|job| !matches!(job.state, State::Queued(_))).collect();
+    match running.as_slice() {
+        [] => format!("{notice}; {}", wait_text(open, "")),
+        [first, others @ ..] => {
+            let first = first.job;
+            let them = if others.is_empty() { "it" } else { "them" };
+            let jobs = list_numbers(&ids(&running));
+            format!(
+                "{notice}; read_output(job={first}, view=\"tail\") shows how far job {first} is, \
+                 stop_jobs(jobs=[{jobs}]) ends {them}"
+            )
+        }
     }
 }
 
@@ -232,36 +475,4 @@ fn sandbox_hint(job: &JobSnapshot, shown: Option<&ShownOutput>) -> Option<String
     }
     let offline = network == NetworkAccess::Off && says(&NO_NETWORK);
     offline.then(|| format!("the job has no network (confinement {})", job.confinement.effective))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::ids::{JobNumber, TenantId};
-
-    #[test]
-    fn hints_stop_polling_and_explain_a_shortened_wait() {
-        let open = [JobNumber::new(7).for_tenant(TenantId::LOCAL)];
-        let hint = |consecutive, shortened_to, open: &[JobId]| {
-            TimedOutWait { consecutive, shortened_to, searched_from: None }
-                .hint(open, Some("next".to_owned()))
-                .unwrap()
-        };
-        assert_eq!(hint(1, None, &open), "next");
-        let cut = hint(2, Some(Duration::from_secs(50)), &open);
-        assert_eq!(cut, "50s is the longest wait of one call; next");
-        let enough = hint(3, None, &open);
-        assert!(enough.starts_with("3 waits in a row brought nothing: stop polling"), "{enough}");
-        let next =
-            "read_output(job=7, view=\"tail\") shows how far job 7 is, stop_jobs(jobs=[7]) ends it";
-        assert!(enough.ends_with(next), "{enough}");
-        assert_eq!(hint(9, None, &[]), "next", "all jobs have ended");
-        let searched = TimedOutWait { consecutive: 1, shortened_to: None, searched_from: Some(40) };
-        let searched = searched.hint(&open, Some("next".to_owned())).unwrap();
-        assert!(
-            searched.starts_with("until was looked for from cursor=\"bytes:40\" on"),
-            "{searched}"
-        );
-        assert!(searched.ends_with("; next"), "{searched}");
-    }
 }

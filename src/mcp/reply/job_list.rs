@@ -20,6 +20,26 @@ pub(crate) struct ReplyPart {
     pub(super) fields: JsonObject,
 }
 
+/// The sign of an event in a reply: a word in the verdict, and a field.
+#[derive(Debug, Clone)]
+pub(crate) struct EventSign {
+    pub(super) word: String,
+    pub(super) field: &'static str,
+    pub(super) value: Value,
+}
+
+impl EventSign {
+    /// The sign of a line that matched.
+    pub(crate) fn matched_line(line: u64) -> Self {
+        Self { word: format!("line {line} matches"), field: "matched_line", value: line.into() }
+    }
+
+    /// The sign of a job that wrote nothing for the requested time.
+    pub(crate) fn quiet() -> Self {
+        Self { word: "quiet".to_owned(), field: "quiet", value: true.into() }
+    }
+}
+
 impl ReplyPart {
     /// Creates the part for an existing job: its verdict, and its output if any is shown.
     pub(crate) fn for_job(job: &JobSnapshot, shown: Option<&ShownOutput>) -> Self {
@@ -60,21 +80,13 @@ impl ReplyPart {
         part
     }
 
-    /// Adds the number of the line that matched.
-    pub(crate) fn with_match(self, line: u64) -> Self {
-        self.with_sign(&format!("line {line} matches"), "matched_line", line)
-    }
-
-    /// Adds that the job was quiet for the requested time.
-    pub(crate) fn with_quiet(self) -> Self {
-        self.with_sign("quiet", "quiet", true)
-    }
-
-    /// Adds a word to the verdict, and the matching field.
-    fn with_sign(mut self, word: &str, field: &str, value: impl Into<Value>) -> Self {
-        let end_of_verdict = self.text.find('\n').unwrap_or(self.text.len());
-        self.text.insert_str(end_of_verdict, &format!(" · {word}"));
-        self.fields.insert(field.to_owned(), value.into());
+    /// Adds the event that ended the wait for this job.
+    pub(crate) fn with_sign(mut self, sign: Option<EventSign>) -> Self {
+        if let Some(EventSign { word, field, value }) = sign {
+            let end_of_verdict = self.text.find('\n').unwrap_or(self.text.len());
+            self.text.insert_str(end_of_verdict, &format!(" · {word}"));
+            self.fields.insert(field.to_owned(), value);
+        }
         self
     }
 

@@ -19,19 +19,19 @@ mod tool_reply;
 mod unreported;
 mod verdict;
 
-pub(super) use body::ShownOutput;
+pub(super) use body::{SeenRanges, ShownOutput};
 pub(super) use budget::{MAX_LINES, TokenBudget, fair_shares, trim_lines};
 pub(super) use error::ToolError;
 pub(super) use excerpt::{
-    ReadPosition, beyond_end_notice, quick_digest, show, show_base64, show_digest, show_from,
-    show_hexdump, show_page, with_digest_note,
+    NewOutput, ReadPosition, beyond_end_notice, quick_digest, show, show_base64, show_digest,
+    show_from, show_hexdump, show_page, show_screen, with_digest_note,
 };
 pub(super) use format::{count, thousands};
 pub(super) use hint::{
-    TimedOutWait, hint_after_job, hint_after_page, hint_missing_command, hint_no_room,
-    hint_reused_key, hint_wait_for_jobs,
+    AnswerReason, CutWait, TimedOutWait, hint_after_job, hint_after_jobs, hint_after_page,
+    hint_after_stop, hint_after_unseen, hint_missing_command, hint_no_room, hint_reused_key,
 };
-pub(super) use job_list::{JobCounts, ReplyPart, clipped, list_headline, list_line};
+pub(super) use job_list::{EventSign, JobCounts, ReplyPart, clipped, list_headline, list_line};
 pub(super) use reply_fitter::ReplyFitter;
 pub(super) use search::{
     JobMatches, SearchCall, SearchTotals, fit_listings, jobs_reply, matches_reply, query_reply,
@@ -40,5 +40,7 @@ pub(super) use tool_reply::{PortStatus, ToolReply, mask, mask_value};
 pub(super) use unreported::{NextCall, format_unreported};
 pub(super) use verdict::{describe_stop, progress_line, status_line};
 
+#[cfg(test)]
+mod hint_tests;
 #[cfg(test)]
 mod tests;

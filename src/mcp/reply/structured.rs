@@ -175,6 +175,7 @@ fn put_output(fields: &mut ReplyFields, shown: &ShownOutput) {
         OutputEncoding::Decoded { charset } => fields.put("charset", charset.as_str()),
         OutputEncoding::Base64 => fields.put("encoding", "base64"),
         OutputEncoding::Hexdump => fields.put("encoding", "hexdump"),
+        OutputEncoding::Screen => fields.put("encoding", "screen"),
         OutputEncoding::Binary { mime } => fields.put("mime", mime.as_str()),
     }
     put_byte_range(fields, shown.start, shown.end, shown.end_kind);
@@ -192,7 +193,7 @@ fn put_output(fields: &mut ReplyFields, shown: &ShownOutput) {
 /// Adds the tail and the error lines before it, which a reader of the head alone must not miss.
 fn put_after_cut(fields: &mut ReplyFields, tail: &str, cut: &OutputCut) {
     fields.put("tail", tail);
-    fields.put("tail_bytes_start", cut.tail_start);
+    fields.put("tail_bytes_start", cut.tail_bytes.start);
     put_hidden_errors(fields, cut.errors_count, &cut.errors, cut.digest.as_ref());
 }
 

@@ -22,7 +22,7 @@ use crate::output::redaction::Redactor;
 use crate::output::{LogProgress, PageEnd};
 use crate::service::{FindError, HoldingJobs, Liveness, QueuePosition, WaitsFor};
 
-fn snapshot(job: u64, state: State, elapsed_ms: u64) -> JobSnapshot {
+pub(super) fn snapshot(job: u64, state: State, elapsed_ms: u64) -> JobSnapshot {
     JobSnapshot {
         job: JobId::local(job),
         state,
@@ -31,11 +31,13 @@ fn snapshot(job: u64, state: State, elapsed_ms: u64) -> JobSnapshot {
         slot_holders: Vec::new(),
         withheld_variables: Vec::new(),
         output: LogProgress::default(),
+        has_terminal: false,
         quiet_for: None,
         survivors: Vec::new(),
         confinement: GrantedConfinement::NOTHING,
         doubt: None,
         writable: Vec::new(),
+        limit: None,
         trace_id: None,
     }
 }
@@ -51,21 +53,21 @@ fn ending(outcome: Outcome) -> JobEnding {
     }
 }
 
-fn ended(job: u64, outcome: Outcome, elapsed_ms: u64) -> JobSnapshot {
+pub(super) fn ended(job: u64, outcome: Outcome, elapsed_ms: u64) -> JobSnapshot {
     snapshot(job, State::Finished(ending(outcome)), elapsed_ms)
 }
 
-fn exited(job: u64, code: i32, elapsed_ms: u64) -> JobSnapshot {
+pub(super) fn exited(job: u64, code: i32, elapsed_ms: u64) -> JobSnapshot {
     ended(job, Outcome::Exited { code }, elapsed_ms)
 }
 
 /// Returns the job with so much output.
-fn wrote(mut job: JobSnapshot, lines: u64, total_bytes: u64) -> JobSnapshot {
+pub(super) fn wrote(mut job: JobSnapshot, lines: u64, total_bytes: u64) -> JobSnapshot {
     job.output = LogProgress { lines, total_bytes, closed: true, ..LogProgress::default() };
     job
 }
 
-fn output(text: &str, spans: &[(u64, u64)]) -> ShownOutput {
+pub(super) fn output(text: &str, spans: &[(u64, u64)]) -> ShownOutput {
     ShownOutput {
         text: text.to_owned(),
         before: None,
@@ -107,21 +109,21 @@ fn a_cut_reply_names_the_shown_lines_and_how_to_read_the_rest() {
         Some(&cut_output()),
         "exit 1 · 3.1s · job 14 · 1,138 lines, 37 KB · showing 1-15 and 1033-1138\n\
          FAIL\n[…]\nlast\n\
-         → full log kept: read_output(job=14, line=16) or read_output(job=14, grep=\"…\")",
+         → full log kept: read_output(job=14, view=\"next\") or read_output(job=14, grep=\"…\")",
     );
     job.output.dropped_bytes = 12_000;
     let text = ToolReply::for_job(&job, Some(cut_output()), ResultFormat::Both).text();
-    let lost = "→ 12 KB of output lost, the rest kept: read_output(job=14, line=16) or";
+    let lost = "→ 12 KB of output lost, the rest kept: read_output(job=14, view=\"next\") or";
     assert!(text.contains(lost) && !text.contains("full log"), "{text}");
 }
 
 /// Output with `FAIL` at the head, `last` at the tail, and an error between them.
-fn cut_output() -> ShownOutput {
+pub(super) fn cut_output() -> ShownOutput {
     let error = ErrorLine { line: 22, text: "error: no".to_owned() };
     let cut = OutputCut {
         head: 5,
         tail: 11,
-        tail_start: 36_000,
+        tail_bytes: 36_000..37_000,
         first_hidden: 16,
         errors_count: 1,
         errors: vec![error],
@@ -236,13 +238,13 @@ fn a_hint_says_how_to_read_and_how_to_skip_binary_output() {
         ShownOutput { form, start: 100, end: 200, end_kind: PageEnd::More, ..output("", &[]) };
     assert_eq!(
         hint_after_page(&job, &page).unwrap(),
-        "these bytes: read_output(job=4, view=\"raw\", cursor=\"bytes:100\"); \
+        "these bytes: read_output(job=4, form=\"base64\", cursor=\"bytes:100\"); \
          more: read_output(job=4, cursor=\"bytes:200\")"
     );
     let raw = ShownOutput { form: OutputEncoding::Base64, ..page };
     assert_eq!(
         hint_after_page(&job, &raw).unwrap(),
-        "more: read_output(job=4, view=\"raw\", cursor=\"bytes:200\")"
+        "more: read_output(job=4, form=\"base64\", cursor=\"bytes:200\")"
     );
 }
 
@@ -269,7 +271,7 @@ fn a_running_job_says_how_long_and_what_to_do_instead_of_polling() {
     assert_eq!(verdict(&job, None), "running 30s · job 16 · no output yet");
 }
 
-fn place() -> QueuePosition {
+pub(super) fn place() -> QueuePosition {
     QueuePosition {
         position: 3,
         length: 12,

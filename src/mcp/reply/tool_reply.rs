@@ -9,7 +9,8 @@ use serde_json::Value;
 use super::body::{OutputEncoding, ShownOutput};
 use super::budget::{MAX_LINES, TokenBudget, escaped_len};
 use super::budget::{json_size, trim_fields, trim_lines, trim_text};
-use super::job_list::{ReplyPart, block};
+use super::hint::AnswerReason;
+use super::job_list::{EventSign, ReplyPart, block};
 use super::{hint, structured, verdict};
 use crate::mcp::settings::ResultFormat;
 use crate::mcp::snapshot::JobSnapshot;
@@ -74,7 +75,7 @@ impl ToolReply {
                 Some(shown) => ReplyBody::Text(shown.body()),
                 None => ReplyBody::Text(String::new()),
             },
-            hint: hint::hint_after_job(job, shown.as_ref()),
+            hint: hint::hint_after_job(job, shown.as_ref(), &AnswerReason::JobState),
             fields: match format {
                 ResultFormat::Text => JsonObject::new(),
                 ResultFormat::Structured | ResultFormat::Both => {
@@ -462,8 +463,9 @@ impl PortStatus {
 }
 
 impl ToolReply {
-    /// Adds a first line about a port.
-    pub(crate) fn with_port(self, port: u16, listening: PortStatus) -> Self {
+    /// Adds a first line about the port that the call named.
+    pub(crate) fn with_port(self, port: Option<(u16, PortStatus)>) -> Self {
+        let Some((port, listening)) = port else { return self };
         let is_listening = match listening {
             PortStatus::Already | PortStatus::Now => true,
             PortStatus::No => false,
@@ -471,6 +473,13 @@ impl ToolReply {
         self.with_headline(format!("port {port} {}", listening.words()))
             .with_field("port", port)
             .with_field("listening", is_listening)
+    }
+
+    /// Adds the event that ended the wait for the job of this reply.
+    pub(crate) fn with_sign(self, sign: Option<EventSign>) -> Self {
+        let Some(EventSign { word, field, value }) = sign else { return self };
+        let verdict = format!("{} · {word}", self.verdict);
+        self.with_field(field, value).with_verdict(verdict)
     }
 }
 
@@ -522,11 +531,13 @@ mod tests {
             slot_holders: Vec::new(),
             withheld_variables: Vec::new(),
             output: log.progress(),
+            has_terminal: false,
             quiet_for: None,
             survivors: vec![1, 2, 3],
             confinement: GrantedConfinement::NOTHING,
             doubt: None,
             writable: Vec::new(),
+            limit: None,
             trace_id: Some(TraceContext::root().trace_id),
         }
     }

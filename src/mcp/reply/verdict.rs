@@ -205,6 +205,9 @@ fn remarks(job: &JobSnapshot, shown: Option<&ShownOutput>) -> Vec<String> {
         let cut = size(job.output.cut_bytes);
         remarks.push(format!("{cut} lost (their file was cut by another program)"));
     }
+    if shown.is_some_and(ShownOutput::has_nothing_new) {
+        remarks.push("no new output".to_owned());
+    }
     if let Some(gap) = shown.map(|shown| shown.gap_bytes).filter(|gap| *gap > 0) {
         remarks.push(format!("{} missing here", size(gap)));
     }
@@ -239,6 +242,7 @@ fn encoding_remark(shown: &ShownOutput) -> Option<String> {
         OutputEncoding::Decoded { charset } => Some(format!("decoded from {charset}")),
         OutputEncoding::Base64 => Some(format!("base64 {bytes}")),
         OutputEncoding::Hexdump => Some(format!("hexdump {bytes}")),
+        OutputEncoding::Screen => Some("screen".to_owned()),
     }
 }
 
@@ -295,7 +299,7 @@ async fn running_line(job: &JobHandle) -> String {
 }
 
 async fn last_line(job: &JobHandle) -> Option<String> {
-    let tail = job.output().read_if_idle_with(|log| tail(log, LAST_LINE)).await;
+    let tail = job.output().read_if_idle_with(|log| tail(log, 0, LAST_LINE)).await;
     let section = tail?.sections.pop()?;
     let text = section.text.trim();
     (!text.is_empty()).then(|| text.to_owned())

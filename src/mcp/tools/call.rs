@@ -1,7 +1,6 @@
 //! One call of a tool: its context, its waits, its turn on the connection, and its reply.
 
 use std::future::Future;
-use std::ops::Range;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
@@ -18,7 +17,9 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::ids::JobId;
 use crate::mcp::approvals::ApprovalRetry;
 use crate::mcp::cancellation::{CancelIntent, CancelNotice};
-use crate::mcp::reply::{ReplyFitter, ShownOutput, TokenBudget, ToolError, ToolReply};
+use crate::mcp::reply::{
+    CutWait, ReplyFitter, SeenRanges, ShownOutput, TokenBudget, ToolError, ToolReply,
+};
 use crate::mcp::settings::McpSettings;
 use crate::mcp::snapshot::JobSnapshot;
 use crate::output::ScanDeadline;
@@ -101,13 +102,31 @@ impl ToolCall<'_> {
 
     /// The longest wait that the client tolerates.
     pub(crate) fn max_wait(&self) -> Duration {
-        let most = match self.request.meta.get_progress_token() {
-            Some(_) => self.settings.wait_max.max(self.settings.wait_max_quiet),
-            None => self.settings.wait_max_quiet,
-        };
-        let own_limit = self.settings.client_limit(&self.client.caller().client);
-        let most = own_limit.map_or(most, |limit| limit.min(most));
+        let most = self.call_limit().0;
         most.saturating_sub(reserve_reply_time(most))
+    }
+
+    /// The cut of a wait that was requested, if the client does not tolerate all of it.
+    pub(crate) fn cut_wait(&self, requested: Option<Duration>) -> Option<CutWait> {
+        let requested = requested?;
+        let waited = self.max_wait();
+        let (call_limit, setting) = self.call_limit();
+        (requested > waited).then_some(CutWait { requested, waited, call_limit, setting })
+    }
+
+    /// The longest time that this call may take, and the setting that says so.
+    fn call_limit(&self) -> (Duration, &'static str) {
+        let settings = self.settings;
+        let has_progress = self.request.meta.get_progress_token().is_some();
+        let by_progress = if has_progress && settings.wait_max > settings.wait_max_quiet {
+            (settings.wait_max, "mcp.max_wait_with_progress_s")
+        } else {
+            (settings.wait_max_quiet, "mcp.max_wait_s")
+        };
+        match settings.client_limit(&self.client.caller().client) {
+            Some(limit) if limit < by_progress.0 => (limit, "mcp.client_wait_s"),
+            Some(_) | None => by_progress,
+        }
     }
 
     /// Creates a reply about a job and its output.
@@ -161,13 +180,27 @@ impl ToolCall<'_> {
         scan_until(self.settings.search_time, &self.request.ct, logs, scan).await
     }
 
-    /// Records which output a reply shows, so that the next wait looks for newer output. Only
-    /// `wait_jobs` and `read_output` record it. `run_command` does not: how much its reply shows is
-    /// a matter of timing, and a wait with `until` that follows would skip a line that it happened
-    /// to show.
-    pub(crate) fn mark_shown(&self, job: &JobHandle, seen: Option<Range<u64>>) {
-        if let Some(bytes) = seen {
-            self.client.mark_shown(job.id(), bytes);
+    /// Records which output the reply to this call shows, so that no other reply shows it to this
+    /// caller again. A cancelled call records nothing, because its client may not read the reply.
+    pub(crate) fn mark_shown(&self, job: JobId, seen: SeenRanges) {
+        if !self.request.ct.is_cancelled() {
+            self.client.mark_shown(job, seen.stream, seen.ranges);
+        }
+    }
+
+    /// Like [`ToolCall::mark_shown`], for a reply after which `until` of the next wait looks for
+    /// newer lines. The replies of `run_command` and `send_input` are not of that kind: how much
+    /// they show is a matter of timing, and the wait that follows must not skip a line for it.
+    pub(crate) fn mark_read(&self, job: JobId, seen: SeenRanges) {
+        self.mark_shown(job, seen);
+        self.skip_search(job, 0);
+    }
+
+    /// Records that the next wait of this caller for a line need not search the output before
+    /// `end`, nor what was shown from there on without a gap.
+    pub(crate) fn skip_search(&self, job: JobId, end: u64) {
+        if !self.request.ct.is_cancelled() {
+            self.client.skip_search(job, end);
         }
     }
 

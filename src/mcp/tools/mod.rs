@@ -1,7 +1,8 @@
-//! The six native tools, one file each; `call` and `search` hold what they share: arguments in,
-//! facts for a reply out.
+//! The six native tools, one file each; `call`, `job_wait` and `search` hold what they share:
+//! arguments in, facts for a reply out.
 
 mod call;
+mod job_wait;
 pub(super) mod list_jobs;
 pub(super) mod read_output;
 pub(super) mod run_command;
@@ -14,6 +15,6 @@ pub(super) use call::{
     CancelEffect, LongRuns, ProgressSender, ToolCall, ToolResponse, WaitEnd, reply_or_failure,
     wait_for, wait_with_progress,
 };
-pub(super) use run_command::reply_about_job;
+pub(super) use run_command::{CallFacts, reply_about_job};
 
 pub(crate) use call::CallTurn;

@@ -9,8 +9,8 @@ use crate::mcp::args::{ArgError, Args};
 use crate::mcp::cursor::{Cursor, ParsedCursor};
 use crate::mcp::reply::{
     ReadPosition, ReplyFitter, ShownOutput, TokenBudget, ToolError, ToolReply, beyond_end_notice,
-    hint_after_page, query_reply, quick_digest, show_base64, show_digest, show_hexdump, show_page,
-    with_digest_note,
+    hint_after_page, hint_after_unseen, query_reply, quick_digest, show_base64, show_digest,
+    show_hexdump, show_page, show_screen, with_digest_note,
 };
 use crate::mcp::resources::{ByteRange, OutputUri};
 use crate::mcp::schema::{ArgKind, ArgSpec, ToolEffect, ToolSpec};
@@ -18,28 +18,23 @@ use crate::mcp::settings::McpSettings;
 use crate::mcp::snapshot::JobSnapshot;
 use crate::output::json::{query_json, query_memory};
 use crate::output::{BlockingReader, LogReader, PageRequest};
-use crate::service::JobHandle;
+use crate::service::{JobHandle, SeenOutput};
 use crate::spec::Stream;
 
 pub(in crate::mcp) const SPEC: ToolSpec = ToolSpec {
     name: "read_output",
-    about: "Reads a job's output, while it runs or after: a page from cursor or line on (default: \
-            from the start), head, tail; as text, hexdump, base64 or raw (base64); or digest \
-            (errors, and how tools ended). grep finds lines by regex; query applies JMESPath to \
-            JSON output. Reading consumes nothing.",
+    about: "Reads a job's output from cursor, line or view on (default: the start). grep finds \
+            lines by regex; query applies JMESPath to JSON output. Reading consumes nothing.",
     effect: ToolEffect::Reads,
     fields: &[
-        ArgSpec::optional(
-            "job",
-            ArgKind::Whole,
-            "Job number; or give uri; grep alone searches all jobs",
-        ),
+        ArgSpec::optional("job", ArgKind::Whole, "Or uri; grep alone searches all jobs"),
         ArgSpec::optional("uri", ArgKind::Text, ""),
         ArgSpec::optional("cursor", ArgKind::Text, "A next_cursor"),
         ArgSpec::optional("line", ArgKind::Whole, "First line"),
-        ArgSpec::optional("view", ArgKind::Choice(&VIEW_WORDS), ""),
-        ArgSpec::optional("grep", ArgKind::Text, "Regex: only lines that match"),
-        ArgSpec::optional("context", ArgKind::Whole, "Lines around each match"),
+        ArgSpec::optional("view", ArgKind::Text, "next (not shown to you yet), head or tail"),
+        ArgSpec::optional("form", ArgKind::Choice(&FORM_WORDS), "digest: errors, test results"),
+        ArgSpec::optional("grep", ArgKind::Text, ""),
+        ArgSpec::optional("context", ArgKind::Whole, "Lines around"),
         ArgSpec::optional("invert", ArgKind::Flag, "Lines that do not match"),
         ArgSpec::optional("query", ArgKind::Text, "JMESPath"),
         ArgSpec::optional(
@@ -59,7 +54,7 @@ pub(in crate::mcp) async fn call(
 ) -> Result<ToolReply, ToolError> {
     let Some((id, stream)) = read_target(&mut args)? else { return search_all(call, args).await };
     let job = call.client.find(call.client.job_id(id)).await?;
-    let args = ReadOutputArgs::read(args, &job, stream, call.settings).await?;
+    let args = ReadOutputArgs::read(call, args, &job, stream).await?;
     let log = job.output().clone();
     log.check_files().await.map_err(|source| ToolError::Read { job: job.id(), source })?;
     let now = JobSnapshot::take_cached(call.client, &job).await;
@@ -86,20 +81,30 @@ pub(in crate::mcp) async fn call(
             }
             let mut digest = None;
             loop {
-                let request = args.request(&job, &fitter).await?;
+                let request = args.start.limit(args.request(&job, &fitter).await?);
                 let shown = format.show(&now, &log, request).await?;
                 if digest.is_none() && args.start.is_first_read() && shown.is_part_of_text() {
                     digest = Some(quick_digest(&now, &log, request).await?);
                 }
-                let seen = shown.seen_range();
-                let reply = page(call, &now, shown, args.position(&job, &fitter).await?);
+                let seen = shown.seen_ranges();
+                let hint = args.start.hint(&now, &shown);
+                let reply = call.job_reply(&now, Some(shown)).with_hint(hint);
+                let reply = with_notice(reply, &now, args.position(&job, &fitter).await?);
                 let reply = digest.iter().fold(reply, with_digest_note);
                 if let Some(reply) = fitter.accept(reply) {
-                    call.mark_shown(&job, seen);
+                    if args.counts_as_seen(*format) {
+                        call.mark_read(job.id(), seen);
+                    }
                     return Ok(reply);
                 }
             }
         }
+        ReadMode::Screen => loop {
+            let shown = show_screen(&now, &log, args.stream, fitter.excerpt_budget()).await?;
+            if let Some(reply) = fitter.accept(call.job_reply(&now, Some(shown))) {
+                return Ok(reply);
+            }
+        },
     }
 }
 
@@ -136,25 +141,15 @@ async fn search_all(call: ToolCall<'_>, mut args: Args) -> Result<ToolReply, Too
         return Err(ArgError::Conflict(message).into());
     };
     let (max_bytes, page) = page_request(&mut args, call.settings)?;
-    if args.has_any(&["cursor", "line", "view", "query"]) {
-        let message =
-            "a grep over all jobs takes no `cursor`, `line`, `view` or `query`; give `job` too";
+    if args.has_any(&["cursor", "line", "view", "form", "query"]) {
+        let message = "a grep over all jobs takes no `cursor`, `line`, `view`, `form` or `query`; \
+                       give `job` too";
         return Err(ArgError::Conflict(message).into());
     }
     let bare = call.fitter(&ToolReply::for_jobs(None, Vec::new()));
     let fitter = bare.for_page(max_bytes, call.settings.page_bytes);
     let page = PageRequest { max_bytes: fitter.size(), ..page };
     search::in_all_jobs(call, grep, page, fitter).await
-}
-
-fn page(
-    call: ToolCall<'_>,
-    now: &JobSnapshot,
-    shown: ShownOutput,
-    position: ReadPosition,
-) -> ToolReply {
-    let hint = hint_after_page(now, &shown);
-    with_notice(call.job_reply(now, Some(shown)).with_hint(hint), now, position)
 }
 
 /// Adds a notice if the position is beyond the end.
@@ -197,14 +192,41 @@ enum ReadStart {
     At(ReadPosition),
     /// The end, as much as fits.
     Tail,
+    /// The first part that the caller has not seen.
+    Unseen(SeenOutput),
 }
 
 impl ReadStart {
     /// `true` if the call names no position: probably the first read of this output.
-    const fn is_first_read(&self) -> bool {
+    fn is_first_read(&self) -> bool {
         match self {
             Self::Beginning | Self::Tail => true,
             Self::At(_) => false,
+            Self::Unseen(seen) => seen.end() == 0,
+        }
+    }
+
+    /// Limits a page to what the caller has not seen.
+    fn limit(&self, request: PageRequest) -> PageRequest {
+        match self {
+            Self::Beginning | Self::At(_) | Self::Tail => request,
+            Self::Unseen(seen) => {
+                let unseen = seen.first_unseen();
+                let max_bytes = as_size(unseen.end - unseen.start).min(request.max_bytes);
+                PageRequest { max_bytes, ..request }
+            }
+        }
+    }
+
+    /// Returns how to continue reading after a page that starts here.
+    fn hint(&self, now: &JobSnapshot, shown: &ShownOutput) -> Option<String> {
+        match self {
+            Self::Beginning | Self::At(_) | Self::Tail => hint_after_page(now, shown),
+            Self::Unseen(seen) => {
+                let mut seen = seen.clone();
+                shown.seen_ranges().ranges.into_iter().for_each(|range| seen.add(range));
+                hint_after_unseen(now, shown, seen.first_unseen().start)
+            }
         }
     }
 }
@@ -212,6 +234,7 @@ impl ReadStart {
 /// The kind of reply that a call asks for.
 enum ReadMode {
     Page(PageFormat),
+    Screen,
     Digest,
     Grep(Grep),
     Query(String),
@@ -240,24 +263,40 @@ impl PageFormat {
     }
 }
 
+/// A place in the output, by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum OutputView {
+enum OutputPlace {
+    /// The part that the caller has not seen.
     Next,
     Head,
     Tail,
-    Raw,
-    Digest,
+}
+
+/// The form in which output is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OutputForm {
+    Text,
     Hexdump,
+    Base64,
+    Screen,
+    Digest,
+}
+
+/// A word of `view`: a place, or a form, as before `form` existed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ViewWord {
+    Place(OutputPlace),
+    Form(OutputForm),
 }
 
 impl ReadOutputArgs {
     async fn read(
+        call: ToolCall<'_>,
         mut args: Args,
         job: &JobHandle,
         named: Option<Stream>,
-        settings: &McpSettings,
     ) -> Result<Self, ToolError> {
-        let most = settings.max_page_bytes;
+        let most = call.settings.max_page_bytes;
         let stream = args.choice("stream", &STREAMS)?.or(named);
         if named.is_some() && stream != named {
             return Err(ArgError::Conflict(
@@ -271,14 +310,21 @@ impl ReadOutputArgs {
                        `max_lines` out, and select in the query, such as `[-10:]`";
             return Err(ArgError::Conflict(message).into());
         }
-        let view = args.choice("view", &VIEWS)?;
+        let (place, form) = read_view(&mut args)?;
+        let seen = || call.client.seen_output(job.id(), stream);
         Ok(Self {
             max_bytes: args.whole("max_bytes", 1..=most as u64)?.map(as_size),
             max_lines: args.whole("max_lines", 1..=u64::MAX)?.map_or(0, as_size),
             stream,
-            start: read_start(&mut args, view, job).await?,
-            mode: read_mode(&mut args, view)?,
+            mode: read_mode(&mut args, place, form)?,
+            start: read_start(&mut args, place, job, seen).await?,
         })
+    }
+
+    /// `true` if the caller has seen the output of a page: it was shown as text, or the caller reads
+    /// on in another form.
+    fn counts_as_seen(&self, format: PageFormat) -> bool {
+        format == PageFormat::Text || matches!(self.start, ReadStart::Unseen(_))
     }
 
     /// Returns the page to read in the next attempt to fit the reply.
@@ -297,9 +343,10 @@ impl ReadOutputArgs {
         job: &JobHandle,
         fitter: &ReplyFitter,
     ) -> Result<ReadPosition, ToolError> {
-        match self.start {
+        match &self.start {
             ReadStart::Beginning => Ok(ReadPosition::Offset(0)),
-            ReadStart::At(position) => Ok(position),
+            ReadStart::At(position) => Ok(*position),
+            ReadStart::Unseen(seen) => Ok(ReadPosition::Offset(seen.first_unseen().start)),
             ReadStart::Tail => {
                 let stream = self.stream;
                 let max_bytes = fitter.size();
@@ -326,65 +373,100 @@ fn page_request(
 }
 
 const STREAMS: [(&str, Stream); 2] = [("stdout", Stream::Stdout), ("stderr", Stream::Stderr)];
-const VIEWS: [(&str, OutputView); 8] = [
-    ("next", OutputView::Next),
-    ("head", OutputView::Head),
-    ("tail", OutputView::Tail),
-    ("raw", OutputView::Raw),
-    ("digest", OutputView::Digest),
-    // Aliases of next and raw, named after the result.
-    ("text", OutputView::Next),
-    ("base64", OutputView::Raw),
-    ("hexdump", OutputView::Hexdump),
+/// The words of `form`; `raw` is another name of `base64`.
+const FORMS: [(&str, OutputForm); 6] = [
+    ("text", OutputForm::Text),
+    ("hexdump", OutputForm::Hexdump),
+    ("base64", OutputForm::Base64),
+    ("raw", OutputForm::Base64),
+    ("screen", OutputForm::Screen),
+    ("digest", OutputForm::Digest),
 ];
-const VIEW_WORDS: [&str; 8] =
-    ["next", "head", "tail", "raw", "digest", "text", "base64", "hexdump"];
+const FORM_WORDS: [&str; 6] = ["text", "hexdump", "base64", "raw", "screen", "digest"];
+const VIEWS: [(&str, ViewWord); 9] = [
+    ("next", ViewWord::Place(OutputPlace::Next)),
+    ("head", ViewWord::Place(OutputPlace::Head)),
+    ("tail", ViewWord::Place(OutputPlace::Tail)),
+    ("text", ViewWord::Form(OutputForm::Text)),
+    ("hexdump", ViewWord::Form(OutputForm::Hexdump)),
+    ("base64", ViewWord::Form(OutputForm::Base64)),
+    ("raw", ViewWord::Form(OutputForm::Base64)),
+    ("screen", ViewWord::Form(OutputForm::Screen)),
+    ("digest", ViewWord::Form(OutputForm::Digest)),
+];
+
+/// Reads the place and the form.
+fn read_view(args: &mut Args) -> Result<(Option<OutputPlace>, OutputForm), ArgError> {
+    let view = args.choice("view", &VIEWS)?;
+    let form = args.choice("form", &FORMS)?;
+    match (view, form) {
+        (Some(ViewWord::Form(one)), Some(other)) if one != other => Err(ArgError::Conflict(
+            "`view` and `form` name different forms; use `view` for next, head or tail alone",
+        )),
+        (Some(ViewWord::Form(form)), _) => Ok((None, form)),
+        (Some(ViewWord::Place(place)), form) => Ok((Some(place), form.unwrap_or(OutputForm::Text))),
+        (None, form) => Ok((None, form.unwrap_or(OutputForm::Text))),
+    }
+}
 
 fn as_size(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-/// Reads where the requested output starts.
+/// Reads where the requested output starts; `seen` is what the caller has seen of it.
 async fn read_start(
     args: &mut Args,
-    view: Option<OutputView>,
+    place: Option<OutputPlace>,
     job: &JobHandle,
+    seen: impl FnOnce() -> SeenOutput,
 ) -> Result<ReadStart, ToolError> {
     let cursor = args.text_or_number("cursor")?;
     let line = args.whole("line", 1..=u64::MAX)?;
-    let has_own_start = matches!(view, Some(OutputView::Head | OutputView::Tail));
+    let has_own_start = matches!(place, Some(OutputPlace::Head | OutputPlace::Tail));
     match (cursor, line) {
         (Some(_), Some(_)) => {
             Err(ArgError::Conflict("`cursor` and `line` both say where to start; give one").into())
         }
         (Some(_), None) | (None, Some(_)) if has_own_start => {
             let message = "view head and tail know where to start; leave `cursor` and `line` out, \
-                           or use view next";
+                           or leave `view` out";
             Err(ArgError::Conflict(message).into())
         }
         (Some(cursor), None) => cursor_position(&cursor, job).await.map(ReadStart::At),
         (None, Some(line)) => line_position(line, job).await.map(ReadStart::At),
-        (None, None) if view == Some(OutputView::Tail) => Ok(ReadStart::Tail),
-        (None, None) => Ok(ReadStart::Beginning),
+        (None, None) => Ok(match place {
+            Some(OutputPlace::Next) => ReadStart::Unseen(seen()),
+            Some(OutputPlace::Tail) => ReadStart::Tail,
+            Some(OutputPlace::Head) | None => ReadStart::Beginning,
+        }),
     }
 }
 
-fn read_mode(args: &mut Args, view: Option<OutputView>) -> Result<ReadMode, ToolError> {
+fn read_mode(
+    args: &mut Args,
+    place: Option<OutputPlace>,
+    form: OutputForm,
+) -> Result<ReadMode, ToolError> {
+    let has_place = place.is_some() || args.has_any(&["cursor", "line"]);
     let grep = Grep::read(args)?;
     let query = args.text("query")?;
-    match (grep, query, view) {
-        (None, None, Some(OutputView::Raw)) => Ok(ReadMode::Page(PageFormat::Raw)),
-        (None, None, Some(OutputView::Digest)) => Ok(ReadMode::Digest),
-        (None, None, Some(OutputView::Hexdump)) => Ok(ReadMode::Page(PageFormat::Hexdump)),
-        (None, None, None | Some(OutputView::Next | OutputView::Head | OutputView::Tail)) => {
-            Ok(ReadMode::Page(PageFormat::Text))
-        }
-        (Some(grep), None, None | Some(OutputView::Next)) => Ok(ReadMode::Grep(grep)),
-        (None, Some(expression), None | Some(OutputView::Next)) => Ok(ReadMode::Query(expression)),
+    let is_plain = form == OutputForm::Text && matches!(place, None | Some(OutputPlace::Next));
+    match (grep, query, form) {
+        (None, None, OutputForm::Text) => Ok(ReadMode::Page(PageFormat::Text)),
+        (None, None, OutputForm::Hexdump) => Ok(ReadMode::Page(PageFormat::Hexdump)),
+        (None, None, OutputForm::Base64) => Ok(ReadMode::Page(PageFormat::Raw)),
+        (None, None, OutputForm::Digest) => Ok(ReadMode::Digest),
+        (None, None, OutputForm::Screen) if !has_place => Ok(ReadMode::Screen),
+        (None, None, OutputForm::Screen) => Err(ArgError::Conflict(
+            "the screen is what a terminal shows now; leave the place out (`view`, `cursor`, `line`)",
+        )
+        .into()),
+        (Some(grep), None, _) if is_plain => Ok(ReadMode::Grep(grep)),
+        (None, Some(expression), _) if is_plain => Ok(ReadMode::Query(expression)),
         (Some(_), Some(_), _) => Err(ArgError::Conflict("give `grep` or `query`, not both").into()),
         (Some(_), None, _) | (None, Some(_), _) => Err(ArgError::Conflict(
-            "`grep` and `query` give text of their own; leave `view` out, or read the bytes with \
-                 view and cursor alone",
+            "`grep` and `query` give text of their own; leave `view` out, and `form` too, or read \
+             the bytes without them",
         )
         .into()),
     }

@@ -3,14 +3,17 @@
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use super::call::{CallTurn, CancelEffect, LongRuns, ToolCall, ToolResponse, WaitEnd, wait_for};
+use super::call::{CallTurn, CancelEffect, LongRuns, ToolCall, ToolResponse, WaitEnd};
+use super::job_wait::{
+    JobWait, PORT, QUIET, UNTIL, WaitConditions, WaitEvent, WaitMode, wait_for_jobs,
+};
 use crate::confinement::SandboxProfile;
 use crate::mcp::approvals::submit;
 use crate::mcp::args::{ArgError, Args};
 use crate::mcp::cancellation::CancelIntent;
 use crate::mcp::reply::{
-    ShownOutput, TokenBudget, ToolError, ToolReply, hint_missing_command, hint_reused_key,
-    progress_line, show,
+    AnswerReason, NewOutput, PortStatus, ShownOutput, TimedOutWait, TokenBudget, ToolError,
+    ToolReply, hint_after_job, hint_missing_command, hint_reused_key, show,
 };
 use crate::mcp::schema::{ArgKind, ArgSpec, ToolEffect, ToolSpec};
 use crate::mcp::snapshot::JobSnapshot;
@@ -30,27 +33,26 @@ const STOP_WAIT: Duration = Duration::from_millis(200);
 
 pub(in crate::mcp) const SPEC: ToolSpec = ToolSpec {
     name: "run_command",
-    about: "Runs a shell command as a job. Answers when it ends, or after wait_s while it goes on \
-            as a job; then use wait_jobs, do not poll. All output is kept: read_output. Standard \
-            input is closed, unless stdin is given, tty is true, or wait_s is 0 (then send_input \
-            works).",
+    about: "Runs a shell command as a job. Answers when it ends; when a line matches until, the \
+            TCP port listens, or quiet_s pass without output (servers); or after wait_s: then use \
+            wait_jobs, do not poll. Standard input is closed, except with stdin, tty, until, \
+            port, quiet_s or wait_s=0.",
     effect: ToolEffect::Runs,
     fields: &[
         ArgSpec::required("command", ArgKind::Text, "Shell command line; with args: the program"),
         ArgSpec::optional("args", ArgKind::Texts, "Arguments, without a shell"),
-        ArgSpec::optional("cwd", ArgKind::Text, "Working directory"),
-        ArgSpec::optional("env", ArgKind::Pairs, "Variables"),
-        ArgSpec::with_empty("stdin", ArgKind::Text, "Text for standard input"),
+        ArgSpec::optional("cwd", ArgKind::Text, ""),
+        ArgSpec::optional("env", ArgKind::Pairs, ""),
+        ArgSpec::with_empty("stdin", ArgKind::Text, ""),
         ArgSpec::with_empty(
             "wait_s",
             ArgKind::Seconds,
             "Wait at most (default 30); 0: in the background",
         ),
-        ArgSpec::optional(
-            "timeout_s",
-            ArgKind::Seconds,
-            "Deadline: then the process tree is killed",
-        ),
+        UNTIL,
+        PORT,
+        QUIET,
+        ArgSpec::optional("timeout_s", ArgKind::Seconds, "Then the process tree is killed"),
         ArgSpec::optional("description", ArgKind::Text, "Shown in lists"),
         ArgSpec::optional("lane", ArgKind::Text, "Queue lane"),
         ArgSpec::optional("priority", ArgKind::Choice(&["low", "normal", "high"]), ""),
@@ -86,11 +88,13 @@ pub(in crate::mcp) async fn call(
     args: Args,
 ) -> Result<ToolResponse, ToolError> {
     let called = Instant::now();
-    let RunCommandArgs { submission, typed, wait } = RunCommandArgs::read(args)?;
+    let RunCommandArgs { submission, typed, wait, conditions } = RunCommandArgs::read(args)?;
     let key = submission.key.clone();
+    // Checked before the job exists: afterwards it might be the job that listens.
+    let port = conditions.check_port(call.client).await;
     // A call that does not wait wants to know the number of its job, and nothing more.
-    let waits = !call.wait_limit(wait).is_zero();
-    let long_runs = if waits { call.long_runs } else { LongRuns::AnswerNow };
+    let waits_for_job = !call.wait_limit(wait).is_zero();
+    let long_runs = if waits_for_job { call.long_runs } else { LongRuns::AnswerNow };
     let call = ToolCall { long_runs, ..call };
     let job = match submit(call, submission).await? {
         ControlFlow::Continue(job) => job,
@@ -104,19 +108,49 @@ pub(in crate::mcp) async fn call(
     }
     // Approval may have used up part of the wait.
     let limit = call.wait_limit(wait).min(call.max_wait().saturating_sub(called.elapsed()));
-    if limit.is_zero() {
+    if limit.is_zero() || port == Some(PortStatus::Already) {
         wait_for_start(call.client, &job).await;
-    } else {
-        match wait_for(call, limit, job.finished(), || progress_line([&job])).await {
-            WaitEnd::Over if call.long_runs == LongRuns::BecomeTasks => {
-                return Ok(ToolResponse::Task(job));
-            }
-            WaitEnd::Cancelled(intent) if is_ours => end_call(call, &job, intent).await?,
-            WaitEnd::Done(_) | WaitEnd::Over | WaitEnd::Cancelled(_) => {}
-        }
     }
-    let reused = key.filter(|_| !is_ours);
-    reply_about_job(call, &job, reused.as_deref()).await.map(ToolResponse::Reply)
+    let waits = [JobWait::for_started(&job)];
+    let ended = wait_for_jobs(call, &waits, WaitMode::Any, &conditions, port, limit).await;
+    match ended.end {
+        WaitEnd::Over if call.long_runs == LongRuns::BecomeTasks => {
+            return Ok(ToolResponse::Task(job));
+        }
+        WaitEnd::Cancelled(intent) if is_ours && waits_for_job => {
+            end_call(call, &job, intent).await?;
+        }
+        WaitEnd::Done(_) | WaitEnd::Over | WaitEnd::Cancelled(_) => {}
+    }
+    let reason = match ended.end {
+        WaitEnd::Over => AnswerReason::WaitOver(TimedOutWait {
+            cut: call.cut_wait(wait),
+            conditions: conditions.arguments(),
+            ..TimedOutWait::default()
+        }),
+        // The job did not exist when the port was taken.
+        WaitEnd::Done(_) if port == Some(PortStatus::Already) => AnswerReason::JobState,
+        WaitEnd::Done(_) | WaitEnd::Cancelled(_) => ended.reason(&waits),
+    };
+    let facts = CallFacts {
+        reused_key: key.filter(|_| !is_ours),
+        event: ended.event(0),
+        port: conditions.port.zip(ended.port),
+        reason,
+    };
+    reply_about_job(call, &job, &facts).await.map(ToolResponse::Reply)
+}
+
+/// The facts about a call that its reply states beside the state of its job.
+#[derive(Debug, Default)]
+pub(crate) struct CallFacts {
+    /// The key that named a job of an earlier call.
+    reused_key: Option<String>,
+    /// The event that ended the wait.
+    event: Option<WaitEvent>,
+    /// The port that the call named.
+    port: Option<(u16, PortStatus)>,
+    reason: AnswerReason,
 }
 
 /// Stops the job of a cancelled call, unless the job goes on without the call.
@@ -137,24 +171,41 @@ async fn end_call(
     Ok(())
 }
 
-/// Builds the reply about a job now; `reused` is the key that named a job of an earlier call.
+/// Builds the reply about a job now. It shows the output from the start: whoever calls again with
+/// the same key has probably not got the first reply.
 pub(crate) async fn reply_about_job(
     call: ToolCall<'_>,
     job: &JobHandle,
-    reused: Option<&str>,
+    facts: &CallFacts,
 ) -> Result<ToolReply, ToolError> {
     let now = call.snapshot(job).await;
-    let mut fitter = call.fitter(&call.job_reply(&now, None));
+    let reused = facts.reused_key.as_deref();
+    let matched_line = facts.event.and_then(WaitEvent::line);
+    let complete = |reply: ToolReply| {
+        reply.with_sign(facts.event.and_then(WaitEvent::sign)).with_port(facts.port)
+    };
+    let mut fitter = call.fitter(&complete(call.job_reply(&now, None)));
     loop {
-        let shown = show(&now, job.output(), fitter.excerpt_budget()).await?;
+        let new = NewOutput { from: 0, matched_line };
+        let shown = show(&now, job.output(), new, fitter.excerpt_budget()).await?;
         let suggestion = match reused {
             Some(_) => None,
             None => hint_if_not_found(call.client, job, &now, shown.as_ref()).await,
         };
-        let reply = call.job_reply(&now, shown);
-        let hint = reused.map(|key| hint_reused_key(key, reply.hint())).or(suggestion);
-        let reply = if hint.is_some() { reply.with_hint(hint) } else { reply };
-        if let Some(reply) = fitter.accept(reply) {
+        let seen = shown.as_ref().map(ShownOutput::seen_ranges);
+        let next = suggestion.or_else(|| hint_after_job(&now, shown.as_ref(), &facts.reason));
+        let hint = match reused {
+            Some(key) => Some(hint_reused_key(key, next.as_deref())),
+            None => next,
+        };
+        let reply = call.job_reply(&now, shown).with_hint(hint);
+        if let Some(reply) = fitter.accept(complete(reply)) {
+            if let Some(seen) = seen {
+                call.mark_shown(now.job, seen);
+            }
+            if let Some(WaitEvent::Line(matched)) = facts.event {
+                call.skip_search(now.job, matched.end);
+            }
             return Ok(reply);
         }
     }
@@ -177,18 +228,26 @@ struct RunCommandArgs {
     /// Text to type into the terminal.
     typed: Option<String>,
     wait: Option<Duration>,
+    conditions: WaitConditions,
 }
 
 impl RunCommandArgs {
-    fn read(mut args: Args) -> Result<Self, ArgError> {
+    fn read(mut args: Args) -> Result<Self, ToolError> {
         let command = args.text("command")?.unwrap_or_default();
         let wait = args.seconds("wait_s")?;
-        let (stdin, typed) = choose_stdin(args.text("stdin")?, args.flag("tty")?, wait);
+        let conditions = WaitConditions::read(&mut args)?;
+        let job = match wait {
+            Some(Duration::ZERO) => AfterReply::GoesOn,
+            Some(_) | None if conditions.is_empty() => AfterReply::HasEnded,
+            Some(_) | None => AfterReply::GoesOn,
+        };
+        let (stdin, typed) = choose_stdin(args.text("stdin")?, args.flag("tty")?, job);
         let streams = args.choice("streams", &StreamMode::WORDS)?;
         if stdin == Stdin::Terminal && streams == Some(StreamMode::Separate) {
             return Err(ArgError::Conflict(
                 "a terminal has only one stream; leave `tty` or `streams` out",
-            ));
+            )
+            .into());
         }
         let program = match args.texts("args")? {
             None => JobProgram::Shell(command),
@@ -212,23 +271,27 @@ impl RunCommandArgs {
             key: args.text("key")?,
             ..Submission::new(program)
         };
-        Ok(Self { submission, typed, wait })
+        Ok(Self { submission, typed, wait, conditions })
     }
 }
 
-/// Returns the job's standard input, and the text to type into its terminal. Only a background job
-/// keeps its input open: a job that the call waits for would wait for input that nobody can send.
-fn choose_stdin(
-    text: Option<String>,
-    tty: bool,
-    wait: Option<Duration>,
-) -> (Stdin, Option<String>) {
-    let in_background = wait.is_some_and(|wait| wait.is_zero());
-    match text {
-        text if tty => (Stdin::Terminal, text),
-        Some(text) => (Stdin::Text(text), None),
-        None if in_background => (Stdin::Open, None),
-        None => (Stdin::Closed, None),
+/// The state of a job after the reply to its call, as far as the arguments tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum AfterReply {
+    HasEnded,
+    /// The call does not wait, or it waits for something else than the end of the job.
+    GoesOn,
+}
+
+/// Returns the job's standard input, and the text to type into its terminal. Only a job that goes
+/// on after the reply keeps its input open: a job that the call waits for would wait for input that
+/// nobody can send.
+fn choose_stdin(text: Option<String>, tty: bool, job: AfterReply) -> (Stdin, Option<String>) {
+    match (text, job) {
+        (text, _) if tty => (Stdin::Terminal, text),
+        (Some(text), _) => (Stdin::Text(text), None),
+        (None, AfterReply::GoesOn) => (Stdin::Open, None),
+        (None, AfterReply::HasEnded) => (Stdin::Closed, None),
     }
 }
 
@@ -314,6 +377,9 @@ mod tests {
             (json!({"command": "x"}), Stdin::Closed, None),
             (json!({"command": "x", "wait_s": 5}), Stdin::Closed, None),
             (json!({"command": "x", "wait_s": 0}), Stdin::Open, None),
+            (json!({"command": "x", "until": "ready"}), Stdin::Open, None),
+            (json!({"command": "x", "port": 80}), Stdin::Open, None),
+            (json!({"command": "x", "quiet_s": 1, "stdin": "hi"}), Stdin::Text("hi".into()), None),
             (json!({"command": "x", "stdin": "hi"}), Stdin::Text("hi".into()), None),
             (json!({"command": "x", "stdin": "hi", "wait_s": 0}), Stdin::Text("hi".into()), None),
             (json!({"command": "x", "tty": true}), Stdin::Terminal, None),

@@ -9,7 +9,7 @@ use super::call::ToolCall;
 use super::call::wait_for;
 use crate::ids::JobId;
 use crate::mcp::args::{ArgError, Args};
-use crate::mcp::reply::{ReplyPart, ToolError, ToolReply, hint_wait_for_jobs};
+use crate::mcp::reply::{ReplyPart, ToolError, ToolReply, hint_after_stop};
 use crate::mcp::schema::{ArgKind, ArgSpec, ToolEffect, ToolSpec};
 use crate::outcome::{StopBy, signal_name};
 use crate::service::{FindError, JobHandle, StopRequest};
@@ -59,17 +59,15 @@ pub(in crate::mcp) async fn call(
     let all_gone = join_all(stopped.iter().map(|it| wait_until_gone(&it.job)));
     wait_for(call, limit, all_gone, || ready("stopping".to_owned())).await;
     let mut parts = Vec::new();
-    let mut open = Vec::new();
+    let mut snapshots = Vec::new();
     for StoppedJob { job, survivors } in &stopped {
         let now = call.snapshot(job).await;
-        if now.ending().is_none() {
-            open.push(now.job);
-        }
         let ended = survivors.saturating_sub(now.survivors.len());
         parts.push(ReplyPart::for_job(&now, None).with_ended(ended));
+        snapshots.push(now);
     }
     parts.extend(missing);
-    Ok(ToolReply::for_jobs(None, parts).with_hint(hint_wait_for_jobs(&open)))
+    Ok(ToolReply::for_jobs(None, parts).with_hint(hint_after_stop(&snapshots)))
 }
 
 /// A job that was asked to stop.

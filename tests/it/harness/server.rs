@@ -159,7 +159,9 @@ impl TestServer {
     #[track_caller]
     pub(crate) fn wait_finished(&mut self, job: u64) -> Value {
         eventually_some(&format!("job {job} finishes"), || {
-            let reply = self.call("wait_jobs", json!({"jobs": [job], "wait_s": 20})).ok();
+            // From the start: an earlier reply may have shown some of it.
+            let wait = json!({"jobs": [job], "wait_s": 20, "cursor": "bytes:0"});
+            let reply = self.call("wait_jobs", wait).ok();
             let status = reply.only_job().clone();
             (status["state"] == "finished").then_some(status)
         })

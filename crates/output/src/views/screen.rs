@@ -115,13 +115,34 @@ impl RowBlock {
     }
 
     fn render(&self, newline: &str) -> ScreenRows {
-        let rows: Vec<String> = self.lines.iter().map(|line| line.row.text()).collect();
-        let mut text = rows.join("\n");
-        if !text.ends_with('\n') {
-            text.push_str(newline);
-        }
+        let mut text = match self.lines.as_slice() {
+            [line] => line.row.text(),
+            lines => join_rows(lines),
+        };
+        text.push_str(newline);
         ScreenRows { text, lines: self.end - self.start }
     }
+}
+
+/// Joins the rows of a block as a reader wants them. A program that draws a screen leaves empty rows
+/// and spaces behind that say nothing: empty rows at the edges and spaces at the end of rows are
+/// left out, and several empty rows become one.
+fn join_rows(lines: &[ScreenRow]) -> String {
+    let mut text = String::new();
+    let mut separator = "";
+    for line in lines {
+        let row = line.row.text();
+        match row.trim_end_matches(' ') {
+            "" if text.is_empty() => {}
+            "" => separator = "\n\n",
+            row => {
+                text.push_str(separator);
+                text.push_str(row);
+                separator = "\n";
+            }
+        }
+    }
+    text
 }
 
 /// Invariant: the blocks stand for all source lines so far, in order; `above` is the number of rows
@@ -619,6 +640,14 @@ mod tests {
         let shown = joined(&format!("before\n{}{}{}", cleared(1), cleared(2), cleared(3)));
         assert_eq!(shown, "before\ntick 3\nload 3\n");
         check("\x1b[H\x1b[3;5Hx\x1b[1;1Hy", "y\n\n    x");
+    }
+
+    #[test]
+    fn empty_rows_and_spaces_that_were_never_text_are_left_out() {
+        check("\x1b[2J\x1b[20;10Hhello\n", "         hello\n");
+        check("top\x1b[20;1Hbottom   \x1b[30;1H", "top\n\nbottom");
+        check("\x1b[2;1H~   \x1b[3;1H~   \n", "~\n~\n");
+        check("one \n\n\ntwo\n", "one \n\n\ntwo\n");
     }
 
     #[test]
