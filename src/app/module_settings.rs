@@ -70,6 +70,7 @@ pub(super) fn http_settings(
         max_unread_bytes: http.max_unread,
         max_connections: http.max_connections,
         max_connections_per_address: http.max_connections_per_address,
+        max_sessions: http.max_sessions,
         session_idle: http.session_idle,
         session_hang_up: http.session_hang_up,
         session_key: open_session_key(settings),

@@ -119,6 +119,7 @@ pub(super) const SETTINGS: &[SettingSchema] = &[
     setting("http.max_unread", ValueRule::Size { min: MIB, max: 1024 * GIB }),
     setting("http.max_connections", ValueRule::Count { min: 1, max: 1_000_000 }),
     setting("http.max_connections_per_address", ValueRule::Count { min: 1, max: 1_000_000 }),
+    setting("http.max_sessions", ValueRule::Count { min: 1, max: 1_000_000 }),
     setting("http.session_idle_s", ValueRule::Seconds { min: 0.1, max: DAY }),
     setting("http.session_hang_up_s", ValueRule::Seconds { min: 0.1, max: DAY }),
     setting("oauth.issuer", ValueRule::Url),

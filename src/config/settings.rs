@@ -103,6 +103,7 @@ pub struct HttpSection {
     pub max_unread: usize,
     pub max_connections: usize,
     pub max_connections_per_address: usize,
+    pub max_sessions: usize,
     /// The time after which idle sessions of legacy clients are ended.
     #[serde(rename = "session_idle_s", deserialize_with = "deserialize_seconds")]
     pub session_idle: Duration,

@@ -37,9 +37,9 @@ use super::keep_alive::{KeepAliveTiming, respond_in_time};
 use super::peer::PeerAddress;
 use super::probes;
 use super::probes::Readiness;
-use super::sessions::{
-    BoundedSessions, LostSession, SESSION_HEADER, SessionOpener, SessionTimeouts, SessionsFull,
-};
+use super::legacy_session::service_starter;
+use super::session_table::{SessionTimeouts, SessionsFull};
+use super::sessions::{BoundedSessions, LostSession, SESSION_HEADER, SessionOpener};
 use super::settings::HttpServerSettings;
 use crate::ids::TenantId;
 use crate::lines;
@@ -87,15 +87,20 @@ impl McpEndpoint {
         streams: CancellationToken,
         readiness: watch::Receiver<Readiness>,
     ) -> Self {
-        let sessions =
-            Arc::new(BoundedSessions::new(settings.max_sessions, settings.session_key.clone()));
+        let fresh = handler.clone();
+        let new_handler = move || fresh.for_connection().instrumented(NetworkTransport::Tcp);
+        let session_handler = new_handler.clone();
+        let sessions = Arc::new(BoundedSessions::new(
+            settings.max_sessions,
+            settings.session_key.clone(),
+            Box::new(move |client| service_starter(session_handler(), client)),
+        ));
         let timeouts =
             SessionTimeouts { idle: settings.session_idle, hang_up: settings.session_hang_up };
         let reaping = BoundedSessions::close_unused_sessions(Arc::downgrade(&sessions), timeouts);
         tokio::spawn(streams.clone().run_until_cancelled_owned(reaping));
-        let fresh = handler.clone();
         let service = McpService::new(
-            move || Ok(fresh.for_connection().instrumented(NetworkTransport::Tcp)),
+            move || Ok(new_handler()),
             Arc::clone(&sessions),
             service_config(settings, bound, streams.clone()),
         );
@@ -147,7 +152,7 @@ impl McpEndpoint {
             }
         }
         if parts.method == Method::DELETE {
-            self.sessions.record_deletion(&parts.headers, tenant);
+            self.sessions.delete_session(&parts.headers, tenant);
         }
         self.sessions.hide_foreign_session(&mut parts.headers, tenant);
         if let Some(network) = parts.extensions.get().map(PeerAddress::network) {
@@ -178,7 +183,7 @@ impl McpEndpoint {
     /// notice: the request that named the session is then served as any other.
     async fn continue_session(
         self: Arc<Self>,
-        parts: Parts,
+        mut parts: Parts,
         tenant: Option<TenantId>,
         lost: LostSession,
     ) -> Result<(), SessionsFull> {
@@ -186,22 +191,13 @@ impl McpEndpoint {
         if self.sessions.is_open(&lost.id) {
             return Ok(());
         }
-        let request = |message: Value| {
-            let mut parts = parts.clone();
-            REQUEST_HEADERS.iter().for_each(|name| drop(parts.headers.remove(*name)));
-            Request::from_parts(parts, Body::from(message.to_string()))
-        };
+        REQUEST_HEADERS.iter().for_each(|name| drop(parts.headers.remove(*name)));
         let caller = SessionOpener::new(tenant, Some(lost.id.clone()));
-        let initialize = request(json!({
+        let initialize = json!({
             "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": lost.handshake,
-        }));
+        });
+        let initialize = Request::from_parts(parts, Body::from(initialize.to_string()));
         BoundedSessions::run_as(caller, Box::pin(self.service.handle(initialize))).await?;
-        let mut initialized =
-            request(json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
-        if let Ok(id) = HeaderValue::from_str(&lost.id) {
-            initialized.headers_mut().insert(SESSION_HEADER, id);
-        }
-        Box::pin(self.service.handle(initialized)).await;
         // The handshake fails if the headers of the request are not those of a client.
         if self.sessions.is_open(&lost.id) {
             tracing::info!("an MCP client continues a session that was not open");
@@ -257,9 +253,9 @@ fn with_port_or_wildcard(origin: String) -> String {
     if host.is_empty() || has_port { origin } else { format!("{origin}:*") }
 }
 
-/// The response when all sessions that this tenant may have are in use.
-fn sessions_full_response(_: SessionsFull) -> Response {
-    let text = "all MCP sessions are in use, with calls in flight or open streams; end one, or try again later\n";
+/// The response when no further session can be opened.
+fn sessions_full_response(full: SessionsFull) -> Response {
+    let text = format!("{full}\n");
     (StatusCode::SERVICE_UNAVAILABLE, [(RETRY_AFTER, "10")], text).into_response()
 }
 

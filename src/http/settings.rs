@@ -44,7 +44,8 @@ pub struct HttpServerSettings {
     pub max_connections: usize,
     /// The limit for open connections per address.
     pub max_connections_per_address: usize,
-    /// The limit for legacy sessions. A further session ends an idle one, first of the same tenant.
+    /// The limit for legacy sessions. Further ones are refused; tenants with few sessions may open some
+    /// beyond it.
     pub max_sessions: usize,
     /// The idle time after which a legacy session ends. A session with a call in flight or an open
     /// stream is not idle.
@@ -78,9 +79,9 @@ impl Default for HttpServerSettings {
             body_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(30),
             max_unread_bytes: 64 * 1024 * 1024,
-            max_connections: 1024,
-            max_connections_per_address: 512,
-            max_sessions: 256,
+            max_connections: 8192,
+            max_connections_per_address: 4096,
+            max_sessions: 2000,
             session_idle: Duration::from_secs(3600),
             session_hang_up: Duration::from_secs(30),
             session_key: None,

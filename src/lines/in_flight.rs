@@ -92,11 +92,6 @@ impl InFlightRequests {
         Some(ReplyInFlight(self.clone()))
     }
 
-    /// The ids of the requests in flight.
-    pub(crate) fn list_ids(&self) -> Vec<RequestId> {
-        self.with(|now| now.requests.keys().cloned().collect())
-    }
-
     /// `true` if no request is in flight, and none has been since `then`.
     pub(crate) fn is_idle_since(&self, then: Instant) -> bool {
         self.with(|now| now.requests.is_empty() && now.answered.is_none_or(|last| last <= then))

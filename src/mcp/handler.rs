@@ -28,7 +28,7 @@ use super::server_info::{
     protocol_versions,
 };
 use super::settings::McpSettings;
-use super::subscriptions::Subscriptions;
+use super::subscriptions::{Notifier, Subscriptions};
 use super::tool_set::ToolSet;
 use super::tool_set::call_tool;
 use super::tools::{CallTurn, ToolCall};
@@ -273,7 +273,7 @@ impl ServerHandler for Handler {
         if !is_modern(&context) {
             // Subscribed before the list is read, so that no job is missed. Clients that never list
             // get no notifications.
-            self.subscriptions.follow_list(client, context.peer.clone()).await;
+            self.subscriptions.follow_list(client, Notifier::for_legacy(&context)).await;
         }
         let cursor = request.and_then(|request| request.cursor);
         let mut result = resources::list(client, cursor.as_deref()).await?;
@@ -312,7 +312,7 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         let client = self.tenant_client(&context)?;
-        self.subscriptions.follow(&client, &request.uri, context.peer).await
+        self.subscriptions.follow(&client, &request.uri, Notifier::for_legacy(&context)).await
     }
 
     async fn unsubscribe(

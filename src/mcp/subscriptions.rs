@@ -12,11 +12,15 @@
 //! delays only its own notifications.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use rmcp::model::ResourceUpdatedNotificationParam;
-use rmcp::service::{Peer, SubscriptionContext, SubscriptionSink};
+use rmcp::model::{
+    ResourceListChangedNotification, ResourceUpdatedNotification, ResourceUpdatedNotificationParam,
+    ServerNotification,
+};
+use rmcp::service::{Peer, RequestContext, SubscriptionContext, SubscriptionSink};
 use rmcp::{ErrorData, RoleServer};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use tokio::task::{AbortHandle, Id, JoinSet};
@@ -64,9 +68,9 @@ impl Subscriptions {
         &self,
         client: &TenantClient,
         uri: &str,
-        peer: Peer<RoleServer>,
+        notifier: Notifier,
     ) -> Result<(), ErrorData> {
-        let follower = self.create_follower(client, uri, Notifier::Legacy(peer)).await?;
+        let follower = self.create_follower(client, uri, notifier).await?;
         self.send(SubscriptionCommand::Follow(follower)).await;
         Ok(())
     }
@@ -80,9 +84,8 @@ impl Subscriptions {
     }
 
     /// Starts to notify a legacy client when jobs appear.
-    pub(super) async fn follow_list(&self, client: &TenantClient, peer: Peer<RoleServer>) {
-        self.send(SubscriptionCommand::FollowList(client.watch_new_jobs(), Notifier::Legacy(peer)))
-            .await;
+    pub(super) async fn follow_list(&self, client: &TenantClient, notifier: Notifier) {
+        self.send(SubscriptionCommand::FollowList(client.watch_new_jobs(), notifier)).await;
     }
 
     /// Sends a modern client the notifications that it asked for, until it closes the stream.
@@ -189,8 +192,33 @@ const RECENT: Duration = Duration::from_secs(2);
 /// The connection over which a client is notified.
 #[derive(Debug, Clone)]
 pub(super) enum Notifier {
+    /// A connection with one service for all calls.
     Legacy(Peer<RoleServer>),
+    /// An HTTP session, whose services end with their calls.
+    Session(SessionNotifier),
     Modern(SubscriptionSink),
+}
+
+/// Notifies the client of an HTTP session. Each request of the session carries one in its
+/// extensions.
+#[derive(Clone)]
+pub(crate) struct SessionNotifier(Arc<dyn Fn(ServerNotification) -> bool + Send + Sync>);
+
+impl SessionNotifier {
+    /// Creates a notifier from a function that returns `false` once the session has ended.
+    pub(crate) fn new(send: impl Fn(ServerNotification) -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(send))
+    }
+
+    fn notify(&self, notification: ServerNotification) -> Result<(), ClientGone> {
+        if (self.0)(notification) { Ok(()) } else { Err(ClientGone) }
+    }
+}
+
+impl fmt::Debug for SessionNotifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SessionNotifier").finish_non_exhaustive()
+    }
 }
 
 /// The error for a client that is gone or no longer listens.
@@ -198,11 +226,23 @@ pub(super) enum Notifier {
 struct ClientGone;
 
 impl Notifier {
+    /// Returns the way to notify the legacy client of a request after its call.
+    pub(super) fn for_legacy(context: &RequestContext<RoleServer>) -> Self {
+        match context.extensions.get::<SessionNotifier>() {
+            Some(session) => Self::Session(session.clone()),
+            None => Self::Legacy(context.peer.clone()),
+        }
+    }
+
     async fn notify_updated(&self, uri: &str) -> Result<(), ClientGone> {
         match self {
             Self::Legacy(peer) => {
                 let params = ResourceUpdatedNotificationParam::new(uri);
                 peer.notify_resource_updated(params).await.map_err(|_| ClientGone)
+            }
+            Self::Session(session) => {
+                let params = ResourceUpdatedNotificationParam::new(uri);
+                session.notify(ResourceUpdatedNotification::new(params).into())
             }
             Self::Modern(sink) => sink.notify_resource_updated(uri).await.map_err(|_| ClientGone),
         }
@@ -211,6 +251,9 @@ impl Notifier {
     async fn notify_list_changed(&self) -> Result<(), ClientGone> {
         match self {
             Self::Legacy(peer) => peer.notify_resource_list_changed().await.map_err(|_| ClientGone),
+            Self::Session(session) => {
+                session.notify(ResourceListChangedNotification::default().into())
+            }
             Self::Modern(sink) => sink.notify_resource_list_changed().await.map_err(|_| ClientGone),
         }
     }
@@ -247,7 +290,7 @@ impl OutputFollower {
         let stream = parsed_uri.stream;
         let now = observe(&job, stream);
         let known = match &notifier {
-            Notifier::Legacy(_) => now,
+            Notifier::Legacy(_) | Notifier::Session(_) => now,
             // The client was acknowledged a moment ago: output since then must not be missed.
             Notifier::Modern(_) if has_written_recently(&job) => {
                 OutputObservation { bytes: 0, total_bytes: 0, ..now }

@@ -120,6 +120,8 @@ words! {
         Body = "body",
         /// Too many connections are open.
         Connections = "connections",
+        /// All MCP sessions are open.
+        Sessions = "sessions",
         /// The client did not read its response for too long.
         Unread = "unread",
         /// The process at the other end of the unix socket belongs to another user.
