@@ -10,8 +10,8 @@ use std::future::ready;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rmcp::model::{
-    ClientJsonRpcMessage, ClientNotification, GetExtensions as _, InitializeRequestParams, JsonRpcMessage, RequestId,
-    ServerJsonRpcMessage, ServerNotification,
+    ClientJsonRpcMessage, ClientNotification, GetExtensions as _, InitializeRequestParams,
+    JsonRpcMessage, RequestId, ServerJsonRpcMessage, ServerNotification,
 };
 use rmcp::service::serve_directly_with_ct;
 use rmcp::transport::{Transport, TransportAdapterIdentity};
@@ -111,7 +111,10 @@ impl LegacySession {
     ///
     /// # Errors
     /// When that event belongs to a stream that does not exist, or no longer.
-    pub(super) fn open_stream(&self, after: Option<EventId>) -> Result<EventReceiver, UnknownStream> {
+    pub(super) fn open_stream(
+        &self,
+        after: Option<EventId>,
+    ) -> Result<EventReceiver, UnknownStream> {
         self.with_state(|state| match after {
             None => Ok(state.streams.open_own()),
             Some(last) => state.streams.resume(last),

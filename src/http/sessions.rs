@@ -31,9 +31,7 @@ use thiserror::Error;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
-use super::legacy_session::{
-    HandshakeChannel, HandshakeTransport, LegacySession, ServiceStarter,
-};
+use super::legacy_session::{HandshakeChannel, HandshakeTransport, LegacySession, ServiceStarter};
 use super::session_ids::SessionKey;
 use super::session_streams::{EventReceiver, IsPrimed, UnknownStream};
 use super::session_table::{SessionTable, SessionTimeouts, SessionsFull};
@@ -97,7 +95,8 @@ struct MessageStart {
 }
 
 /// Returns the function that starts the services of a session with this client.
-pub(super) type SessionServices = Box<dyn Fn(InitializeRequestParams) -> ServiceStarter + Send + Sync>;
+pub(super) type SessionServices =
+    Box<dyn Fn(InitializeRequestParams) -> ServiceStarter + Send + Sync>;
 
 /// The session manager that rmcp uses: sessions of legacy clients, limited in number.
 pub(super) struct BoundedSessions {
@@ -264,9 +263,8 @@ impl SessionManager for BoundedSessions {
         let caller = SESSION_OPENER.try_with(SessionOpener::clone).unwrap_or_default();
         let id = caller.id.clone().unwrap_or_else(session_id);
         let (handshake, transport) = HandshakeChannel::new();
-        let added = self.with_table(|table| {
-            table.add(id.clone(), caller.tenant, handshake, Instant::now())
-        });
+        let added = self
+            .with_table(|table| table.add(id.clone(), caller.tenant, handshake, Instant::now()));
         if let Err(full) = added {
             events::http_refused(HttpRefusalReason::Sessions);
             caller.refused.set(full).ok();

@@ -72,6 +72,8 @@ mod log_traces;
 #[cfg(test)]
 mod logs;
 #[cfg(test)]
+mod many_sessions;
+#[cfg(test)]
 mod misshaped;
 #[cfg(test)]
 mod nothing_twice;

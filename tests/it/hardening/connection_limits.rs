@@ -2,9 +2,7 @@
 
 use std::fs;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-
-use crate::harness::{HttpConnection, HttpRequest, Launch, eventually, rss_kib};
+use crate::harness::{HttpConnection, HttpRequest, Launch, eventually, raise_open_files, rss_kib};
 
 use super::{refused, run_command, status_of};
 
@@ -13,12 +11,6 @@ const OPEN: &str = "shellyard_http_connections";
 /// The memory limit per idle connection, generous: a debug build, and its share of the memory that
 /// the allocator keeps.
 const KIB_PER_CONNECTION: u64 = 24;
-
-/// This process needs a descriptor for its end of each connection.
-fn raise_open_files() {
-    let old = getrlimit(Resource::Nofile);
-    setrlimit(Resource::Nofile, Rlimit { current: old.maximum, ..old }).expect("our own limit");
-}
 
 #[test]
 fn two_thousand_idle_connections_block_nobody_and_cost_little() {
@@ -40,9 +32,10 @@ fn two_thousand_idle_connections_block_nobody_and_cost_little() {
 }
 
 #[test]
-fn two_thousand_connections_stay_within_the_default_limits() {
+fn two_thousand_connections_stay_within_the_limits() {
     raise_open_files();
-    let mut server = Launch::http().start();
+    let config = "[http]\nmax_connections = 1024\nmax_connections_per_address = 512\n";
+    let mut server = Launch::http().config(config).start();
     let address = server.http().address().to_owned();
     let idle: Vec<_> = (0..2000).map(|_| HttpConnection::open(&address)).collect();
     assert_eq!(status_of(&mut server, &HttpRequest::get("/healthz")), 200, "a newcomer is served");

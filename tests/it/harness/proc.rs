@@ -5,7 +5,7 @@ use std::fs;
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 
 use super::wait::eventually;
 
@@ -107,4 +107,11 @@ fn status_kib(pid: u32, field: &str) -> u64 {
     let line = status.lines().find(|line| line.starts_with(field)).expect("the kernel tells it");
     let digits: String = line.chars().filter(char::is_ascii_digit).collect();
     digits.parse().expect("a number of KiB")
+}
+
+/// Raises the limit of this process for open files: its end of each connection needs one.
+#[track_caller]
+pub(crate) fn raise_open_files() {
+    let old = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: old.maximum, ..old }).expect("our own limit");
 }

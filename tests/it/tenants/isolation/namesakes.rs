@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::world::{TenantServer, TenantSession};
+use super::world::{LEGACY, TenantServer, TenantSession, initialize};
 use crate::harness::{HttpRequest, Marker};
 
 /// One slot, which alice uses, and a short queue.
@@ -93,12 +93,19 @@ fn a_full_queue_does_not_say_how_many_wait() {
 
 #[test]
 fn a_session_does_not_end_because_another_tenant_opens_many() {
-    let mut world = TenantServer::new();
+    let mut world = TenantServer::with("[http]\nmax_sessions = 32\n");
     let mut bob = world.client("bob");
-    let alice = world.client("alice").token;
-    // More than the server keeps.
-    for _ in 0..300 {
-        TenantSession::open(&world.address(), &alice);
+    let alice = world.token("alice", "run");
+    let mut hers: Vec<_> = (0..31).map(|_| TenantSession::open(&world.address(), &alice)).collect();
+    let hello = LEGACY.request(1, "initialize", initialize());
+    let hello = HttpRequest::post("/mcp", &hello);
+    for _ in 0..10 {
+        let (status, text) = world.ask(hello.clone(), &alice);
+        assert_eq!(status, 503, "{text}");
     }
     assert!(bob.jobs("all").is_empty(), "his session is there, though it was idle longest");
+    assert!(hers.iter_mut().all(|session| session.jobs("all").is_empty()), "and so are hers");
+    for name in ["bob", "carol"] {
+        assert!(world.client(name).jobs("all").is_empty(), "the last ones are for others");
+    }
 }
