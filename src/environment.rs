@@ -211,6 +211,14 @@ pub struct JobEnvironment {
     pub dropped: Vec<DroppedVariable>,
 }
 
+impl JobEnvironment {
+    /// Returns the names of the variables that jobs do not get, and that a setting could pass.
+    pub fn withheld_names(&self) -> impl Iterator<Item = &str> {
+        let withheld = self.dropped.iter().filter(|variable| variable.why.can_be_passed());
+        withheld.map(|variable| variable.name.as_str())
+    }
+}
+
 /// A variable that was left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DroppedVariable {

@@ -1,6 +1,6 @@
 //! The specification of a job, shared by all modules that handle jobs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,6 +43,7 @@ pub struct JobSpec {
     /// The path of the shell; `None` = the configured one.
     pub shell_path: Option<String>,
     pub tenant: TenantId,
+    pub client: JobClient,
     /// The session of the call that submitted the job.
     pub session: CallerSession,
     /// The longest wait for the last output after the leader has ended, while its children still
@@ -50,6 +51,31 @@ pub struct JobSpec {
     pub drain_max: Option<Duration>,
     /// The trace of the call that submitted the job.
     pub trace: CallTrace,
+}
+
+/// The program that submitted a job, as it introduced itself.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct JobClient {
+    pub name: String,
+    pub version: Option<String>,
+    /// The directory in which the client was started, if it is known.
+    pub directory: Option<Arc<Path>>,
+}
+
+impl JobClient {
+    /// Returns a text such as `codex 0.166 in /srv/app`, as far as it is known.
+    #[must_use]
+    pub fn display(&self) -> String {
+        let mut text = self.name.clone();
+        if let Some(version) = &self.version {
+            text.push(' ');
+            text.push_str(version);
+        }
+        if let Some(directory) = &self.directory {
+            text.push_str(&format!(" in {}", directory.display()));
+        }
+        text
+    }
 }
 
 /// The kind of a job: how long it is expected to run.

@@ -10,23 +10,25 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::error::AppError;
-use super::module_settings;
+use super::{module_settings, rules};
 use crate::bounded_read::read_text;
 use crate::cli::StdioFlags;
 use crate::client::{BearerToken, Endpoint, ServerClient, ServerTarget};
-use crate::config::{Environment, Settings, TOKEN_VARIABLE};
-use crate::lines::DIRECTORY_HEADER;
+use crate::config::{Environment, Loaded, Settings, TOKEN_VARIABLE};
+use crate::lines::{ClientEnvironment, DIRECTORY_HEADER, encode_environment};
 use crate::private_files::Symlinks;
 use crate::process::DetachedProcesses;
 use crate::proxy::{ServerLaunch, Upstream};
+use crate::telemetry::events;
 
 /// Returns the server of `--connect`.
 pub(super) fn find_upstream(
     flags: &StdioFlags,
-    settings: &Settings,
+    loaded: &Loaded,
     environment: &Environment,
 ) -> Result<Upstream, AppError> {
     refuse_server_flags(flags)?;
+    let settings = &loaded.settings;
     let wanted = flags.connect.as_ref().and_then(Option::as_deref);
     let client = new_client(wanted, flags.token.as_deref(), settings, environment)?;
     let launch = if flags.ensure_server {
@@ -34,7 +36,25 @@ pub(super) fn find_upstream(
     } else {
         None
     };
-    Ok(Upstream { client: with_current_directory(client)?, launch })
+    let client = with_environment(with_current_directory(client)?, loaded, environment)?;
+    Ok(Upstream { client, launch })
+}
+
+/// Adds the environment of this process, as far as its own settings let it pass to jobs: jobs of this
+/// client inherit it. The server applies its settings to it as well.
+fn with_environment(
+    client: ServerClient,
+    loaded: &Loaded,
+    environment: &Environment,
+) -> Result<ServerClient, AppError> {
+    let selected = rules::select_client_variables(loaded, environment)?;
+    let withheld = selected.withheld_names().map(str::to_owned).collect();
+    let variables = selected.kept;
+    let encoded = encode_environment(ClientEnvironment { variables, withheld });
+    if !encoded.left_out.is_empty() {
+        events::environment_truncated(&encoded.left_out);
+    }
+    Ok(client.with_upgrade_body(encoded.bytes))
 }
 
 /// Adds the header with the current directory: jobs of this client run there by default.

@@ -200,8 +200,17 @@ pub(super) fn job_variables(
     environment: &Environment,
 ) -> Result<JobVariables, AppError> {
     let rules = parse_environment_rules(loaded)?;
-    let pairs = environment.pairs();
-    Ok(JobVariables::new_lazy(move || select_variables(&pairs, &rules)))
+    let select = move |given: &[_]| select_variables(given, &rules);
+    Ok(JobVariables::new_lazy(environment.pairs(), select))
+}
+
+/// Returns the variables of this process that its jobs on another server may inherit. That server
+/// selects among them by its own rules.
+pub(super) fn select_client_variables(
+    loaded: &Loaded,
+    environment: &Environment,
+) -> Result<JobEnvironment, AppError> {
+    Ok(select_variables(&environment.pairs(), &parse_environment_rules(loaded)?))
 }
 
 fn parse_environment_rules(loaded: &Loaded) -> Result<EnvironmentRules, AppError> {

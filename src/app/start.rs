@@ -168,7 +168,7 @@ impl Startup {
         let loaded = self.load()?;
         check_log_thread()?;
         let _log = logging::start(&self.logging_settings(&loaded))?;
-        let upstream = connect::find_upstream(flags, &loaded.settings, &self.sources.environment)?;
+        let upstream = connect::find_upstream(flags, &loaded, &self.sources.environment)?;
         let runtime = build_client_runtime()?;
         let result = runtime.block_on(async {
             let mut signals = Signals::listen()?;

@@ -16,6 +16,10 @@ use crate::ids::TenantId;
 const DEFAULT_WIDTH: usize = 120;
 /// The width of the command column on a narrow terminal.
 const MIN_COMMAND_WIDTH: usize = 20;
+/// The widest name and version of a client.
+const MAX_CLIENT_WIDTH: usize = 24;
+/// The widest directory of a client.
+const MAX_DIRECTORY_WIDTH: usize = 24;
 
 /// Flags of the verb `jobs`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
@@ -93,7 +97,8 @@ fn format_jobs(jobs: &[Value], column: TenantColumn, width: usize) -> String {
     if jobs.is_empty() {
         return String::new();
     }
-    let head = ["TENANT", "JOB", "STATE", "ELAPSED", "WAITS FOR", "LINES"].map(str::to_owned);
+    let head = ["TENANT", "JOB", "STATE", "ELAPSED", "WAITS FOR", "LINES", "CLIENT"];
+    let head = head.map(str::to_owned);
     let mut rows = vec![head.to_vec()];
     rows.extend(jobs.iter().map(|job| format_job_cells(job, column)));
     if column == TenantColumn::Hidden {
@@ -126,7 +131,31 @@ fn format_job_cells(job: &Value, column: TenantColumn) -> Vec<String> {
         elapsed.unwrap_or_else(|| "-".to_owned()),
         format_queue_position(job),
         job["lines"].as_u64().unwrap_or_default().to_string(),
+        format_client(job),
     ]
+}
+
+/// Formats the program that submitted a job as `codex 0.166 in ~/app`, with its version and
+/// directory as far as they are known.
+fn format_client(job: &Value) -> String {
+    let name = text_field(job, "client");
+    let mut words: Vec<&str> = vec![if name.is_empty() { "-" } else { name }];
+    words.extend(Some(text_field(job, "client_version")).filter(|version| !version.is_empty()));
+    let client = truncate(&escape_for_terminal(&words.join(" ")), MAX_CLIENT_WIDTH);
+    match text_field(job, "client_directory") {
+        "" => client,
+        directory => format!("{client} in {}", shorten_directory(&escape_for_terminal(directory))),
+    }
+}
+
+/// Keeps the end of a long path, which says most.
+fn shorten_directory(path: &str) -> String {
+    let length = path.chars().count();
+    if length <= MAX_DIRECTORY_WIDTH {
+        return path.to_owned();
+    }
+    let end: String = path.chars().skip(length + 1 - MAX_DIRECTORY_WIDTH).collect();
+    format!("…{end}")
 }
 
 /// Formats the state of a job, or its outcome.
@@ -195,7 +224,8 @@ mod tests {
         vec![
             json!({"tenant": "ci", "job": 3, "state": "queued", "queue_position": 1,
                    "queue_length": 2, "lane": "build", "waits_for": "lane build is paused",
-                   "lines": 0, "command": "make\n\u{1b}[31mall"}),
+                   "lines": 0, "command": "make\n\u{1b}[31mall", "client": "codex",
+                   "client_version": "0.166", "client_directory": "/home/someone/src/shop/app"}),
             json!({"tenant": "a", "job": 12, "state": "running", "elapsed_ms": 125_000,
                    "lines": 7, "command": "x".repeat(200)}),
             json!({"tenant": "ci", "job": 1, "state": "finished", "outcome": "signaled",
@@ -205,17 +235,17 @@ mod tests {
 
     #[test]
     fn the_table_has_a_line_for_each_job_and_fits_the_terminal() {
-        let table = format_jobs(&jobs(), TenantColumn::FromJob, 110);
+        let table = format_jobs(&jobs(), TenantColumn::FromJob, 150);
         let lines: Vec<&str> = table.lines().collect();
         assert_eq!(
             lines[1],
-            "ci      3    queued             -        1 of 2 in build: lane build is paused  0      make\\n\\u{1b}[31mall"
+            "ci      3    queued             -        1 of 2 in build: lane build is paused  0      codex 0.166 in …me/someone/src/shop/app  make\\n\\u{1b}[31mall"
         );
         assert!(lines[0].starts_with("TENANT  JOB  STATE"), "{table}");
         assert!(lines[2].starts_with("a       12   running            2m05s    -"), "{table}");
         assert!(lines[3].contains("killed by SIGKILL  0.4s") && lines[3].ends_with("true"));
         assert!(lines[2].ends_with("xx…"), "{table}");
-        assert!(lines.iter().all(|line| line.chars().count() <= 110), "{table}");
+        assert!(lines.iter().all(|line| line.chars().count() <= 150), "{table}");
         let own = format_jobs(&jobs(), TenantColumn::Hidden, 300);
         assert!(own.starts_with("JOB") && !own.contains("ci"), "{own}");
         assert!(own.contains(&"x".repeat(200)), "there is room");

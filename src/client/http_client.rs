@@ -43,6 +43,8 @@ pub struct ServerClient {
     tls: Option<TlsConnector>,
     /// Headers of every request.
     headers: HeaderMap,
+    /// The body of requests to upgrade a connection.
+    upgrade_body: Bytes,
 }
 
 /// An upgraded connection: a raw stream of bytes in both directions.
@@ -69,7 +71,7 @@ impl ServerClient {
             ),
             Endpoint::Tcp(_) | Endpoint::Socket(_) => None,
         };
-        Ok(Self { target, token, tls, headers: HeaderMap::new() })
+        Ok(Self { target, token, tls, headers: HeaderMap::new(), upgrade_body: Bytes::new() })
     }
 
     /// Adds a header to every request.
@@ -77,6 +79,12 @@ impl ServerClient {
     pub fn with_header(mut self, name: &'static str, value: HeaderValue) -> Self {
         self.headers.insert(name, value);
         self
+    }
+
+    /// Sends this body with every request to upgrade a connection.
+    #[must_use]
+    pub fn with_upgrade_body(self, body: Vec<u8>) -> Self {
+        Self { upgrade_body: body.into(), ..self }
     }
 
     #[must_use]
@@ -106,7 +114,8 @@ impl ServerClient {
     /// # Errors
     /// When the server cannot be reached or does not support the protocol.
     pub async fn upgrade(&self, protocol: &'static str) -> Result<UpgradedStream, ClientError> {
-        let mut request = self.build_request(Method::GET, self.target.path(), Bytes::new())?;
+        let body = self.upgrade_body.clone();
+        let mut request = self.build_request(Method::GET, self.target.path(), body)?;
         let headers = request.headers_mut();
         headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
         headers.insert(UPGRADE, HeaderValue::from_static(protocol));
@@ -195,7 +204,7 @@ fn first_line(text: &str) -> String {
 
 impl std::fmt::Debug for ServerClient {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { target, token, tls: _, headers: _ } = self;
+        let Self { target, token, tls: _, headers: _, upgrade_body: _ } = self;
         f.debug_struct("ServerClient").field("target", target).field("token", token).finish()
     }
 }

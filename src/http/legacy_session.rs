@@ -298,11 +298,8 @@ impl HandshakeChannel {
         let (request, requested) = oneshot::channel();
         let (answer, answered) = oneshot::channel();
         let (open, over) = oneshot::channel();
-        let transport = HandshakeTransport {
-            request: Some(requested),
-            answer: Some(answer),
-            over: Some(over),
-        };
+        let transport =
+            HandshakeTransport { request: Some(requested), answer: Some(answer), over: Some(over) };
         (Self { request, answer: answered, guard: HandshakeGuard { _over: open } }, transport)
     }
 

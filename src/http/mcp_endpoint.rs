@@ -44,7 +44,8 @@ use super::settings::HttpServerSettings;
 use crate::ids::TenantId;
 use crate::lines;
 use crate::lines::{
-    DIRECTORY_HEADER, DecodedMessage, UPGRADE_PROTOCOL, decode_message, find_id_near_ends,
+    DIRECTORY_HEADER, DecodedMessage, UPGRADE_PROTOCOL, decode_environment, decode_message,
+    find_id_near_ends,
 };
 use crate::mcp::{Handler, InstrumentedHandler, NetworkTransport};
 use crate::service::{CallerIdentity, CallerRole};
@@ -133,7 +134,7 @@ impl McpEndpoint {
         if is_lines_upgrade(&request) {
             let streams = self.streams.clone();
             let readiness = self.readiness.clone();
-            return upgrade_to_lines(request, &self.handler, streams, readiness);
+            return upgrade_to_lines(request, &self.handler, streams, readiness).await;
         }
         let (mut parts, body) = request.into_parts();
         let Ok(body) = axum::body::to_bytes(body, usize::MAX).await else {
@@ -346,8 +347,8 @@ fn is_lines_upgrade(request: &Request) -> bool {
 ///
 /// One connection is then one client, as on standard input and output, and the same code serves it.
 /// No web page can ask for this: browsers do not let pages set `Upgrade`.
-fn upgrade_to_lines(
-    mut request: Request,
+async fn upgrade_to_lines(
+    request: Request,
     handler: &Handler,
     shutdown: CancellationToken,
     mut readiness: watch::Receiver<Readiness>,
@@ -355,15 +356,26 @@ fn upgrade_to_lines(
     if *readiness.borrow() == Readiness::Draining {
         return probes::draining_response();
     }
+    let (mut request, body) = split_body(request).await;
+    let environment = match decode_environment(&body) {
+        Ok(environment) => environment,
+        Err(error) => return (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response(),
+    };
     let extensions = request.extensions();
     let upgrade_task = extensions.get::<UpgradeTask>().cloned();
     let caller = extensions.get::<Credential>().cloned();
     let (Some(upgrade_task), Some(caller)) = (upgrade_task, caller) else {
         return StatusCode::NOT_IMPLEMENTED.into_response();
     };
+    let handler = handler.for_caller(caller.identity);
     let handler = match client_directory(&request) {
-        Some(directory) => handler.for_caller(caller.identity).with_directory(&directory),
-        None => handler.for_caller(caller.identity),
+        Some(directory) => handler.with_directory(&directory),
+        None => handler,
+    };
+    let handler = if is_on_this_machine(&request) && !environment.variables.is_empty() {
+        handler.with_environment(environment.variables, environment.withheld)
+    } else {
+        handler
     };
     let methods = handler.offered_methods();
     let handler = handler.instrumented(network(&request));
@@ -410,13 +422,26 @@ fn network(request: &Request) -> NetworkTransport {
 /// The default working directory for jobs of this client: the directory in which the client was
 /// started, if that is on this machine.
 fn client_directory(request: &Request) -> Option<PathBuf> {
-    let is_here = match request.extensions().get::<PeerAddress>()? {
-        PeerAddress::Unix { .. } => true,
-        PeerAddress::Tcp(from) => from.ip().to_canonical().is_loopback(),
-    };
+    let is_here = is_on_this_machine(request);
     let named = request.headers().get(DIRECTORY_HEADER).filter(|_| is_here)?;
     let path = PathBuf::from(OsString::from_vec(STANDARD.decode(named).ok()?));
     path.is_absolute().then_some(path)
+}
+
+/// `true` if the client runs on this machine, where its directory and its environment mean the same.
+fn is_on_this_machine(request: &Request) -> bool {
+    match request.extensions().get::<PeerAddress>() {
+        Some(PeerAddress::Unix { .. }) => true,
+        Some(PeerAddress::Tcp(from)) => from.ip().to_canonical().is_loopback(),
+        None => false,
+    }
+}
+
+/// Takes the body out of a request. The guard has already read it.
+async fn split_body(request: Request) -> (Request, Bytes) {
+    let (parts, body) = request.into_parts();
+    let body = axum::body::to_bytes(body, usize::MAX).await.unwrap_or_default();
+    (Request::from_parts(parts, Body::empty()), body)
 }
 
 fn has_token(headers: &HeaderMap, name: &HeaderName, word: &str) -> bool {

@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use super::actor::{JobActor, SharedJobSettings};
 use super::handle::{JobHandle, JobPhase, JobStatus, SharedJob};
 use super::messages::Address;
+use super::start::JobVariables;
 use crate::ids::JobId;
 use crate::outcome::{JobEnding, JobFault, Outcome, StopBy};
 use crate::output::{self, KeepOutput, LogBounds, LogReader, LogWriter};
@@ -31,6 +32,7 @@ pub struct JobGuard {
     writer: Option<LogWriter>,
     first_input: String,
     cwd: Option<OpenedDir>,
+    variables: Arc<JobVariables>,
     active: Option<ActiveJob>,
     span: JobSpan,
     status: watch::Sender<JobStatus>,
@@ -38,11 +40,13 @@ pub struct JobGuard {
 
 /// Creates a job that waits: nothing runs yet, but its handle can be found, read and waited for.
 /// `cwd` is the job's working directory if it is open already; else `spec.cwd` is opened by path.
+/// The job inherits `variables`, or else those of the server.
 #[must_use]
 pub fn create_job(
     id: JobId,
     mut spec: JobSpec,
     cwd: Option<OpenedDir>,
+    variables: Option<Arc<JobVariables>>,
     settings: &Arc<SharedJobSettings>,
 ) -> (JobGuard, JobHandle) {
     // The spec is kept as long as the job is known; its input is needed only once.
@@ -60,6 +64,7 @@ pub fn create_job(
         writer: Some(writer),
         first_input,
         cwd,
+        variables: variables.unwrap_or_else(|| Arc::clone(&settings.environment)),
         active: None,
         span,
         status,
@@ -91,6 +96,11 @@ impl JobGuard {
     /// Returns the trace context for the job's processes.
     pub(super) const fn trace(&self) -> Option<&TraceContext> {
         self.span.handed_on()
+    }
+
+    /// Returns the variables that the job inherits.
+    pub(super) fn variables(&self) -> &JobVariables {
+        &self.variables
     }
 
     pub(super) fn spec(&self) -> &JobSpec {

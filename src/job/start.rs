@@ -22,7 +22,7 @@ use super::messages::UnownedProcess;
 use super::spawn_pool::{self, Backlog};
 
 use crate::confinement::SandboxProfile;
-use crate::environment::{DroppedVariable, JobEnvironment, is_for_unconfined_jobs};
+use crate::environment::{JobEnvironment, is_for_unconfined_jobs};
 use crate::outcome::StartError;
 use crate::process::shell::{self, ShellChoice, ShellInvocation};
 use crate::process::{
@@ -219,7 +219,7 @@ fn build_command(spec: &JobSpec, settings: &SharedJobSettings) -> LaunchWords {
     }
 }
 
-/// The server's own variables, then the caller's, then the trace context unless the caller set one,
+/// The variables of the server or of the caller's client, then those of the call, then the trace context unless the caller set one,
 /// then the marker; later ones win.
 fn build_environment(guard: &JobGuard) -> Result<Vec<EnvVariable>, StartError> {
     let given = &guard.spec().env;
@@ -235,7 +235,7 @@ fn build_environment(guard: &JobGuard) -> Result<Vec<EnvVariable>, StartError> {
         SandboxProfile::None | SandboxProfile::Default => |_: &OsStr| false,
         SandboxProfile::WorkspaceWrite | SandboxProfile::ReadOnly => is_for_unconfined_jobs,
     };
-    let inherited = settings.environment.inherited().iter();
+    let inherited = guard.variables().inherited().iter();
     let base =
         inherited.filter(|variable| !is_set(variable.name()) && !is_withheld(variable.name()));
     let mut all: Vec<EnvVariable> = base.cloned().collect();
@@ -258,49 +258,81 @@ fn trace_variables(trace: &TraceContext) -> impl Iterator<Item = (&'static str, 
 
 // Variables that jobs inherit.
 
-/// The variables that jobs inherit. They are selected when the first job needs them: checking them for
-/// secrets takes a while, and the server must answer before it runs its first job.
-pub struct JobVariables(LazyLock<SelectedVariables, SelectVariables>);
+/// The variables that jobs inherit from the server or from their client. They are selected when the
+/// first job needs them: checking them for secrets takes a while, and the server must answer before it
+/// runs its first job.
+pub struct JobVariables {
+    select: VariableSelector,
+    selected: LazyVariables,
+}
 
-type SelectVariables = Box<dyn FnOnce() -> SelectedVariables + Send>;
+type LazyVariables = LazyLock<SelectedVariables, Box<dyn FnOnce() -> SelectedVariables + Send>>;
+
+/// Selects the variables that jobs may inherit among those of a process.
+type VariableSelector = Arc<dyn Fn(&[(OsString, OsString)]) -> JobEnvironment + Send + Sync>;
 
 struct SelectedVariables {
     inherited: Vec<EnvVariable>,
-    withheld: Vec<DroppedVariable>,
+    /// The names of the variables that a setting could pass.
+    withheld: Vec<String>,
 }
 
 impl JobVariables {
-    /// Creates variables from this function, which is called at most once.
+    /// Creates the variables that `select` returns for the server's own. It is called at most once
+    /// for each environment.
     #[must_use]
-    pub fn new_lazy(select: impl FnOnce() -> JobEnvironment + Send + 'static) -> Self {
+    pub fn new_lazy(
+        own: Vec<(OsString, OsString)>,
+        select: impl Fn(&[(OsString, OsString)]) -> JobEnvironment + Send + Sync + 'static,
+    ) -> Self {
+        Self::select_among(own, Vec::new(), Arc::new(select))
+    }
+
+    /// Returns the variables of the jobs of a client with this environment, by the same rules.
+    /// `withheld` are the names of variables that the client itself withholds.
+    #[must_use]
+    pub fn for_client(
+        &self,
+        environment: Vec<(OsString, OsString)>,
+        withheld: Vec<String>,
+    ) -> Self {
+        Self::select_among(environment, withheld, Arc::clone(&self.select))
+    }
+
+    fn select_among(
+        given: Vec<(OsString, OsString)>,
+        mut withheld: Vec<String>,
+        select: VariableSelector,
+    ) -> Self {
         // No process has a variable with a NUL byte.
         let variable = |(name, value): (OsString, OsString)| EnvVariable::new(name, value).ok();
-        Self(LazyLock::new(Box::new(move || {
-            let JobEnvironment { kept, dropped } = select();
-            SelectedVariables {
-                inherited: kept.into_iter().filter_map(variable).collect(),
-                withheld: dropped,
-            }
-        })))
+        let rules = Arc::clone(&select);
+        let selected: LazyVariables = LazyLock::new(Box::new(move || {
+            let selected = rules(&given);
+            withheld.extend(selected.withheld_names().map(str::to_owned));
+            let inherited = selected.kept.into_iter().filter_map(variable).collect();
+            SelectedVariables { inherited, withheld }
+        }));
+        Self { select, selected }
     }
 
     /// Creates variables from these names and values.
     #[cfg(test)]
     pub(crate) fn from_pairs(kept: Vec<(OsString, OsString)>) -> Self {
-        Self::new_lazy(|| JobEnvironment { kept, dropped: Vec::new() })
+        let keep_all = |kept: &[_]| JobEnvironment { kept: kept.to_vec(), dropped: Vec::new() };
+        Self::new_lazy(kept, keep_all)
     }
 
     /// Returns the inherited variables in order.
     #[must_use]
     pub fn inherited(&self) -> &[EnvVariable] {
-        &self.0.inherited
+        &self.selected.inherited
     }
 
     /// Returns the names of variables that the server has, that jobs do not get, and that a setting
     /// could pass.
     pub fn withheld_names(&self) -> impl Iterator<Item = &str> {
-        let can_pass = |variable: &&DroppedVariable| variable.why.can_be_passed();
-        self.0.withheld.iter().filter(can_pass).map(|variable| variable.name.as_str())
+        self.selected.withheld.iter().map(String::as_str)
     }
 
     /// Returns the search path for programs.

@@ -93,6 +93,7 @@ pub(crate) fn spec(text: &str) -> JobSpec {
         shell: ShellUse::Configured,
         shell_path: None,
         tenant: crate::ids::TenantId::LOCAL,
+        client: crate::spec::JobClient::default(),
         session: crate::ids::CallerSession::Connection(1),
         drain_max: None,
         trace: crate::trace::CallTrace::start(),
@@ -106,7 +107,7 @@ pub(super) fn now() -> StopRequest {
 
 /// Returns a job that has ended, and the open writer of its log.
 pub(crate) fn ended_with_an_open_log() -> (JobHandle, LogWriter) {
-    let (mut guard, job) = create_job(JobId::local(1), spec("true"), None, &settings());
+    let (mut guard, job) = create_job(JobId::local(1), spec("true"), None, None, &settings());
     let writer = guard.take_writer().expect("nobody has it yet");
     guard.stop_unstarted(crate::outcome::StopBy::Client);
     (job, writer)
@@ -115,8 +116,13 @@ pub(crate) fn ended_with_an_open_log() -> (JobHandle, LogWriter) {
 /// Starts a job below a parent actor that runs `sleep` in a session of its own and has reported it.
 async fn running() -> (JobHandle, u32, ActorRef<()>) {
     let (parent, _) = Actor::spawn(None, ParentActor, ()).await.unwrap();
-    let (guard, job) =
-        create_job(JobId::local(1), spec("setsid sleep 300 & echo $!; wait"), None, &settings());
+    let (guard, job) = create_job(
+        JobId::local(1),
+        spec("setsid sleep 300 & echo $!; wait"),
+        None,
+        None,
+        &settings(),
+    );
     guard.run(parent.get_cell()).await.unwrap();
     tokio::time::timeout(LONG, job.output().wait_past(0)).await.unwrap();
     let pid = String::from_utf8(page(&job).bytes).unwrap().trim().parse().unwrap();
@@ -167,7 +173,7 @@ async fn a_job_whose_actor_panics_is_lost_and_its_tree_ends() {
 async fn survivors_of_a_job_whose_actor_panics_end_with_it() {
     let (parent, _) = Actor::spawn(None, ParentActor, ()).await.unwrap();
     let (guard, job) =
-        create_job(JobId::local(1), spec("setsid sleep 300 & true"), None, &settings());
+        create_job(JobId::local(1), spec("setsid sleep 300 & true"), None, None, &settings());
     guard.run(parent.get_cell()).await.unwrap();
     let ending = tokio::time::timeout(LONG, job.finished()).await.unwrap();
     assert_eq!(ending.outcome, Outcome::Exited { code: 0 });
@@ -190,7 +196,7 @@ async fn floods_that_pause_and_come_again_are_kept_to_the_last_byte_by_however_m
     let mut jobs = Vec::new();
     // More floods than threads.
     for number in 1..=8 {
-        let (guard, job) = create_job(JobId::local(number), spec(command), None, &settings());
+        let (guard, job) = create_job(JobId::local(number), spec(command), None, None, &settings());
         guard.run(parent.get_cell()).await.unwrap();
         jobs.push(job);
     }
@@ -205,7 +211,7 @@ async fn floods_that_pause_and_come_again_are_kept_to_the_last_byte_by_however_m
 
 async fn outcome_of(spec: JobSpec) -> Outcome {
     let (parent, _) = Actor::spawn(None, ParentActor, ()).await.unwrap();
-    let (guard, job) = create_job(JobId::local(1), spec, None, &settings());
+    let (guard, job) = create_job(JobId::local(1), spec, None, None, &settings());
     guard.run(parent.get_cell()).await.unwrap();
     let ending = tokio::time::timeout(LONG, job.finished()).await.unwrap();
     parent.stop(None);
@@ -248,7 +254,7 @@ async fn a_job_whose_pipes_others_hold_is_over_when_its_pump_has_found_them_empt
     });
     let text = "for i in $(seq 1000); do echo line; done; sleep 300 & exit 0";
     for number in 1..=10 {
-        let (guard, job) = create_job(JobId::local(number), spec(text), None, &settings);
+        let (guard, job) = create_job(JobId::local(number), spec(text), None, None, &settings);
         guard.run(parent.get_cell()).await.unwrap();
         let ending = tokio::time::timeout(LONG, job.finished()).await.unwrap();
         assert!(!ending.survivors.is_empty());

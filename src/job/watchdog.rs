@@ -421,7 +421,7 @@ mod tests {
     async fn start(text: &str, resources: ResourceLimits) -> JobHandle {
         let (parent, _) = Actor::spawn(None, ParentActor, ()).await.unwrap();
         let spec = JobSpec { resources, ..spec(text) };
-        let (guard, job) = create_job(JobId::local(1), spec, None, &settings());
+        let (guard, job) = create_job(JobId::local(1), spec, None, None, &settings());
         guard.run(parent.get_cell()).await.unwrap();
         job
     }

@@ -1,6 +1,7 @@
 //! The rmcp handler: answers protocol requests from one shared server state.
 
 use std::borrow::Cow;
+use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,7 +35,7 @@ use super::tool_set::call_tool;
 use super::tools::{CallTurn, ToolCall};
 use super::{resources, server_info, tasks};
 use crate::ids::{CallerSession, TenantId};
-use crate::service::{CallerIdentity, CallerRole, JobService, TenantClient};
+use crate::service::{CallerIdentity, CallerRole, JobService, JobVariables, TenantClient};
 use crate::telemetry::{events, labels};
 
 /// The time for which clients may cache results that cannot change while the server runs.
@@ -48,6 +49,8 @@ pub struct Handler {
     pub(super) callers: CallerSource,
     /// The default directory of jobs, if it is not the server's.
     pub(super) cwd: Option<Arc<Path>>,
+    /// The variables that jobs inherit, if they are not the server's.
+    variables: Option<Arc<JobVariables>>,
 }
 
 #[derive(Debug)]
@@ -75,7 +78,13 @@ impl Handler {
             info,
             connections: AtomicU64::new(0),
         });
-        Self { shared, subscriptions: Arc::default(), callers: CallerSource::PerRequest, cwd: None }
+        Self {
+            shared,
+            subscriptions: Arc::default(),
+            callers: CallerSource::PerRequest,
+            cwd: None,
+            variables: None,
+        }
     }
 
     /// Returns a handler for another connection, without subscriptions.
@@ -96,6 +105,18 @@ impl Handler {
     #[must_use]
     pub fn with_directory(self, cwd: &Path) -> Self {
         Self { cwd: Some(cwd.into()), ..self }
+    }
+
+    /// Sets the environment from which jobs inherit. What the server's rules deny does not pass.
+    /// `withheld` are the names of variables that the client has but has not sent.
+    #[must_use]
+    pub fn with_environment(
+        self,
+        environment: Vec<(OsString, OsString)>,
+        withheld: Vec<String>,
+    ) -> Self {
+        let variables = self.shared.service.select_variables(environment, withheld);
+        Self { variables: Some(Arc::new(variables)), ..self }
     }
 
     /// The requests that this server answers on JSON lines.
@@ -444,10 +465,14 @@ impl Handler {
         &self,
         context: &RequestContext<RoleServer>,
     ) -> Result<TenantClient, ErrorData> {
-        let client = context.client_info().map(|info| info.name);
+        let info = context.client_info();
         let identity = self.callers.identify(context)?;
-        let client =
-            self.shared.service.tenant_client(identity, client.as_deref().unwrap_or("unknown"));
+        let name = info.as_ref().map_or("unknown", |info| info.name.as_str());
+        let client = self.shared.service.tenant_client(identity, name);
+        let client = match &info {
+            Some(info) => client.with_client_version(&info.version),
+            None => client,
+        };
         let client = match self.callers.session(context) {
             Some(session) => client.with_session(session),
             None => client,
@@ -456,8 +481,12 @@ impl Handler {
             Some(trace) => client.with_trace(trace),
             None => client,
         };
-        Ok(match &self.cwd {
+        let client = match &self.cwd {
             Some(cwd) => client.with_directory(Arc::clone(cwd)),
+            None => client,
+        };
+        Ok(match &self.variables {
+            Some(variables) => client.with_variables(Arc::clone(variables)),
             None => client,
         })
     }

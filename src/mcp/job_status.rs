@@ -4,7 +4,7 @@ use rmcp::model::JsonObject;
 use serde_json::Value;
 
 use super::handler::Handler;
-use super::reply::{ReplyPart, ToolReply};
+use super::reply::{ReplyPart, ToolReply, client_fields};
 use super::settings::ResultFormat;
 use super::snapshot::JobSnapshot;
 use crate::ids::JobNumber;
@@ -107,5 +107,6 @@ fn name_fields(job: &JobHandle) -> JsonObject {
         fields.insert("description".into(), description.as_str().into());
     }
     fields.insert("trace_id".into(), spec.trace.context.trace_id.to_string().into());
+    fields.extend(client_fields(&spec.client));
     fields
 }

@@ -54,8 +54,9 @@ impl Default for Subscriptions {
 /// Commands from a legacy connection's calls to its manager.
 #[derive(Debug)]
 enum SubscriptionCommand {
-    /// Follow this output; replaces an earlier follower of the same URI.
-    Follow(OutputFollower),
+    /// Follow this output; replaces an earlier follower of the same URI. Boxed: the queue of commands
+    /// has room for many, and each connection has one.
+    Follow(Box<OutputFollower>),
     /// Stop following the output at this URI. The sender is dropped once that is done.
     Unfollow(String, oneshot::Sender<()>),
     /// Notify when jobs appear, if that is not done already.
@@ -71,7 +72,7 @@ impl Subscriptions {
         notifier: Notifier,
     ) -> Result<(), ErrorData> {
         let follower = self.create_follower(client, uri, notifier).await?;
-        self.send(SubscriptionCommand::Follow(follower)).await;
+        self.send(SubscriptionCommand::Follow(Box::new(follower))).await;
         Ok(())
     }
 

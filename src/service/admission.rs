@@ -96,6 +96,11 @@ impl AdmissionControl {
         Arc::clone(&self.rules.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// `true` if only listed commands may run.
+    pub(super) fn has_allow_list(&self) -> bool {
+        self.rules().policy.allow.is_some()
+    }
+
     pub(super) fn replace_rules(&self, rules: AdmissionRules) {
         *self.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
     }

@@ -1,5 +1,6 @@
 //! The public handle of the service.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -71,6 +72,12 @@ pub struct ServiceSettings {
     pub numbers: Option<PathBuf>,
 }
 
+/// Returns a text that a client wrote about itself: masked, and not too long.
+pub(super) fn clean_client_text(text: &str, redactor: &Redactor) -> String {
+    let text: String = text.chars().take(MAX_CLIENT_CHARS).collect();
+    redactor.mask_text(&text).into_owned()
+}
+
 impl JobService {
     /// Starts the service in this process.
     ///
@@ -127,15 +134,32 @@ impl JobService {
     /// the calling program, and stands for its session unless the transport has one.
     #[must_use]
     pub fn tenant_client(&self, identity: CallerIdentity, client: &str) -> TenantClient {
-        // The client chooses its own name, so the name is masked and truncated.
-        let client: String = client.chars().take(MAX_CLIENT_CHARS).collect();
-        let client = self.redactor().mask_text(&client).into_owned();
+        let client = clean_client_text(client, &self.redactor());
         let CallerIdentity { tenant, role } = identity;
         let session = CallerSession::Program(client.as_str().into());
         TenantClient::new(
             self.clone(),
-            CallerContext { tenant, role, client, session, trace: CallTrace::start() },
+            CallerContext {
+                tenant,
+                role,
+                client,
+                client_version: None,
+                directory: None,
+                session,
+                trace: CallTrace::start(),
+            },
         )
+    }
+
+    /// Returns the variables of the jobs of a client with this environment: those that the server's
+    /// rules let pass. `withheld` are the names of variables that the client itself withholds.
+    #[must_use]
+    pub fn select_variables(
+        &self,
+        environment: Vec<(OsString, OsString)>,
+        withheld: Vec<String>,
+    ) -> JobVariables {
+        self.environment.for_client(environment, withheld)
     }
 
     /// Lists the known jobs of all tenants, newest first.

@@ -1,7 +1,8 @@
 //! Submissions: the request of a caller, checked and completed to a job specification.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use thiserror::Error;
@@ -11,8 +12,8 @@ use super::confinement::{ConfineError, ConfinementRules, ConfinementTerms};
 use super::tenancy::CallerRole;
 use crate::ids::{CallerSession, TenantId};
 use crate::spec::{
-    CallMode, DEFAULT_LANE, JobKind, JobProgram, JobSpec, LargeOutput, NO_TIMEOUT, Priority,
-    RunLimits, ShellUse, Stdin, StreamMode,
+    CallMode, DEFAULT_LANE, JobClient, JobKind, JobProgram, JobSpec, LargeOutput, NO_TIMEOUT,
+    Priority, RunLimits, ShellUse, Stdin, StreamMode,
 };
 use crate::supervisor::SubmitRefusal;
 use crate::telemetry::RejectionReason;
@@ -76,9 +77,26 @@ pub struct CallerContext {
     pub role: CallerRole,
     /// The name of the calling program, as it names itself.
     pub client: String,
+    /// The version of the calling program, as it names it.
+    pub client_version: Option<String>,
+    /// The directory in which the calling program was started, if it is known: the default directory
+    /// of its jobs, instead of the service's.
+    pub directory: Option<Arc<Path>>,
     pub session: CallerSession,
     /// The trace of the current call.
     pub trace: CallTrace,
+}
+
+impl CallerContext {
+    /// Returns the calling program as the jobs that it submits name it.
+    #[must_use]
+    pub fn job_client(&self) -> JobClient {
+        JobClient {
+            name: self.client.clone(),
+            version: self.client_version.clone(),
+            directory: self.directory.clone(),
+        }
+    }
 }
 
 /// The defaults and limits of submissions.
@@ -258,6 +276,7 @@ impl Submission {
             shell: ShellUse::Configured,
             shell_path: self.shell,
             tenant: caller.tenant,
+            client: caller.job_client(),
             session: caller.session.clone(),
             drain_max: self.drain_max,
             trace: caller.trace.clone(),
@@ -367,6 +386,8 @@ mod tests {
             tenant: TenantId::LOCAL,
             role: CallerRole::Run,
             client: "test".to_owned(),
+            client_version: None,
+            directory: None,
             session: CallerSession::Connection(1),
             trace: CallTrace::start(),
         }

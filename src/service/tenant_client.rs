@@ -14,13 +14,13 @@ use tokio::sync::watch;
 use super::admission::AdmissionRequest;
 use super::approval::Approval;
 use super::confinement::{Bound, LimitSetting, LimitTerms};
-use super::handle::JobService;
+use super::handle::{JobService, clean_client_text};
 use super::seen_output::SeenOutput;
 use super::submission::{CallerContext, CommandLogging, DirectoryScope, Submission, SubmitError};
 use super::unreported_jobs::ReportTo;
 use crate::confinement::SandboxProfile;
 use crate::ids::{CallerSession, JobId, JobNumber, TenantId};
-use crate::job::{JobHandle, StopRequest};
+use crate::job::{JobHandle, JobVariables, StopRequest};
 use crate::outcome::{JobEnding, LimitKind, Outcome, StartError};
 use crate::output::redaction::Redactor;
 use crate::process::{shell, sockets};
@@ -50,22 +50,42 @@ const MAX_SIMILAR: usize = 3;
 pub struct TenantClient {
     pub(super) service: JobService,
     pub(super) caller: CallerContext,
-    /// The default directory of this caller's jobs, if it differs from the service's.
-    cwd: Option<Arc<Path>>,
+    /// The variables that this caller's jobs inherit, if they are not the server's.
+    variables: Option<Arc<JobVariables>>,
     /// The jobs that this caller submitted or looked for, each once.
     named_jobs: Arc<Mutex<Vec<JobId>>>,
 }
 
 impl TenantClient {
     pub(super) fn new(service: JobService, caller: CallerContext) -> Self {
-        Self { service, caller, cwd: None, named_jobs: Arc::default() }
+        Self { service, caller, variables: None, named_jobs: Arc::default() }
     }
 
-    /// Sets the default directory of jobs. Submissions with [`DirectoryScope::DefaultDirectory`] keep
-    /// the service's.
+    /// Sets the directory in which the calling program was started: the default directory of its jobs.
+    /// Submissions with [`DirectoryScope::DefaultDirectory`] keep the service's.
     #[must_use]
-    pub fn with_directory(self, cwd: Arc<Path>) -> Self {
-        Self { cwd: Some(cwd), ..self }
+    pub fn with_directory(mut self, directory: Arc<Path>) -> Self {
+        self.caller.directory = Some(directory);
+        self
+    }
+
+    /// Sets the version of the calling program, as it names it.
+    #[must_use]
+    pub fn with_client_version(mut self, version: &str) -> Self {
+        let version = clean_client_text(version, &self.redactor());
+        self.caller.client_version = Some(version).filter(|version| !version.is_empty());
+        self
+    }
+
+    /// Sets the variables that this caller's jobs inherit instead of the server's.
+    #[must_use]
+    pub fn with_variables(self, variables: Arc<JobVariables>) -> Self {
+        Self { variables: Some(variables), ..self }
+    }
+
+    /// Returns the variables that this caller's jobs inherit, unless an allow list is set.
+    fn variables(&self) -> &Arc<JobVariables> {
+        self.variables.as_ref().unwrap_or(&self.service.environment)
     }
 
     /// Sets the session of the caller.
@@ -123,11 +143,11 @@ impl TenantClient {
     pub(super) fn resolve_directory(&self, mut submission: Submission) -> Submission {
         if let Some(cwd) = &submission.cwd
             && let Ok(below_home) = cwd.strip_prefix("~")
-            && let Some(home) = self.service.environment.home_dir()
+            && let Some(home) = self.variables().home_dir()
         {
             submission.cwd = Some(home.join(below_home));
         }
-        if let (Some(cwd), DirectoryScope::Anywhere) = (&self.cwd, submission.within) {
+        if let (Some(cwd), DirectoryScope::Anywhere) = (&self.caller.directory, submission.within) {
             submission.cwd = Some(match submission.cwd {
                 Some(given) => cwd.join(given),
                 None => cwd.to_path_buf(),
@@ -167,12 +187,14 @@ impl TenantClient {
         let request =
             AdmissionRequest { spec: &mut spec, caller, root, confinement_rules, approval };
         let (id, cwd) = service.admission.admit(request, next_id).await?;
+        // An allow list was written for the programs that the server's own search path finds.
+        let variables = self.variables.clone().filter(|_| !service.admission.has_allow_list());
         let logged = match logged {
             CommandLogging::Yes => self.redactor().mask_text(&spec.program.display()).into_owned(),
             CommandLogging::No => "(not logged)".to_owned(),
         };
         let on_end = service.admission.audit_at_end(caller);
-        let admission = SubmitRequest { id, spec, cwd, key, logged, on_end };
+        let admission = SubmitRequest { id, spec, cwd, variables, key, logged, on_end };
         let job = service.supervisor.submit(admission).await.inspect_err(|refusal| {
             // The audit log already says that this job was admitted, and it does not run after all.
             let detail = format!("job {id} of {tenant}: {refusal}");
@@ -418,7 +440,7 @@ impl TenantClient {
             let argument = argument.trim_start().to_owned();
             return Some(MissingCommand::HoldsArguments { program, argument });
         }
-        let environment = Arc::clone(&self.service.environment);
+        let environment = Arc::clone(self.variables());
         let directory = job.spec().cwd.clone();
         let search = move || {
             if name.contains('/') {
@@ -442,7 +464,7 @@ impl TenantClient {
             return Vec::new();
         }
         let is_given = |name: &str| job.spec().env.iter().any(|(given, _)| given == name);
-        let names = self.service.environment.withheld_names();
+        let names = self.variables().withheld_names();
         names.filter(|name| !is_given(name)).map(str::to_owned).collect()
     }
 

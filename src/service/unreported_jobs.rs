@@ -91,6 +91,8 @@ mod tests {
             tenant: TenantId::LOCAL,
             role: CallerRole::Run,
             client: client.to_owned(),
+            client_version: None,
+            directory: None,
             session: CallerSession::Connection(session),
             trace: CallTrace::start(),
         }

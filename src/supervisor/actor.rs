@@ -255,7 +255,7 @@ impl Supervision {
     }
 
     fn submit(&mut self, admission: Box<SubmitRequest>) -> Result<JobHandle, SubmitRefusal> {
-        let SubmitRequest { id, spec, cwd, key, logged, on_end } = *admission;
+        let SubmitRequest { id, spec, cwd, variables, key, logged, on_end } = *admission;
         if let Some(key) = &key
             && let Some(known) = self.registry.find_key(id.tenant(), key)?
         {
@@ -269,7 +269,7 @@ impl Supervision {
         let JobSpec { lane, priority, call_mode, .. } = &spec;
         let request = EnqueueRequest { tenant, lane, priority: *priority, call_mode: *call_mode };
         self.queue.push(id, request);
-        let (guard, handle) = job::create_job(id, spec, cwd, &self.job);
+        let (guard, handle) = job::create_job(id, spec, cwd, variables, &self.job);
         guard.log_span().in_scope(|| events::job_submitted(id, &logged));
         self.guards.insert(id, guard);
         self.registry.insert(handle.clone(), key);

@@ -1,6 +1,7 @@
 //! The public handle of the supervisor.
 
 use std::fmt;
+use std::sync::Arc;
 
 use ractor::{Actor, RpcReplyPort, SpawnErr};
 use tokio::sync::watch;
@@ -16,7 +17,7 @@ use super::registry::FindError;
 use super::retention::RetentionBounds;
 use super::root_supervisor::RootSupervisor;
 use crate::ids::{JobId, TenantId};
-use crate::job::{JobHandle, StopRequest};
+use crate::job::{JobHandle, JobVariables, StopRequest};
 use crate::outcome::JobEnding;
 use crate::process::OpenedDir;
 use crate::spec::JobSpec;
@@ -40,6 +41,8 @@ pub struct SubmitRequest {
     pub spec: JobSpec,
     /// The directory to run the job in, if it is already open.
     pub cwd: Option<OpenedDir>,
+    /// The variables that the job inherits, if they are not the server's.
+    pub variables: Option<Arc<JobVariables>>,
     /// A name for this request: a second request with the same key gets the same job.
     pub key: Option<JobKey>,
     /// The command with secrets masked, for the log.

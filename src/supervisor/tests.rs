@@ -44,7 +44,15 @@ async fn supervisor(slots: usize, retention: Retention) -> Supervisor {
 fn admission(number: u64, text: &str) -> SubmitRequest {
     let id = JobId::local(number);
     let spec = job::tests::spec(text);
-    SubmitRequest { id, spec, cwd: None, key: None, logged: text.to_owned(), on_end: None }
+    SubmitRequest {
+        id,
+        spec,
+        cwd: None,
+        variables: None,
+        key: None,
+        logged: text.to_owned(),
+        on_end: None,
+    }
 }
 
 impl Supervisor {

@@ -12,6 +12,7 @@ use crate::mcp::settings::ResultFormat;
 use crate::mcp::snapshot::{JobSnapshot, State};
 use crate::outcome::Outcome;
 use crate::service::FindError;
+use crate::spec::JobClient;
 
 /// The part of a reply about several jobs that is about one of them.
 #[derive(Debug, Clone)]
@@ -177,14 +178,34 @@ pub(crate) fn list_headline(counts: JobCounts, shown: usize, matching: usize) ->
     line
 }
 
-/// Formats the line of a job in a list.
-pub(crate) fn list_line(job: &JobSnapshot, command: &str, description: Option<&str>) -> String {
+/// Formats the line of a job in a list; `client` is the program that submitted it, if that is another
+/// one than the reader.
+pub(crate) fn list_line(
+    job: &JobSnapshot,
+    command: &str,
+    description: Option<&str>,
+    client: Option<&JobClient>,
+) -> String {
     let mut parts = state_parts(job);
     let lost = job.output.lost_bytes();
     parts.extend((lost > 0).then(|| format!("{} of output lost", size(lost))));
+    parts.extend(client.map(|client| format!("by {}", shorten_to_line(&client.display()))));
     parts.extend(description.map(shorten_to_line));
     parts.push(shorten_to_line(command));
     format!("{} {}", job.job, parts.join(" · "))
+}
+
+/// Returns the fields about the program that submitted a job.
+pub(crate) fn client_fields(client: &JobClient) -> JsonObject {
+    let mut fields = JsonObject::new();
+    fields.insert("client".into(), client.name.as_str().into());
+    if let Some(version) = &client.version {
+        fields.insert("client_version".into(), version.as_str().into());
+    }
+    if let Some(directory) = &client.directory {
+        fields.insert("client_directory".into(), directory.to_string_lossy().into());
+    }
+    fields
 }
 
 fn state_parts(job: &JobSnapshot) -> Vec<String> {

@@ -31,7 +31,9 @@ pub(super) use hint::{
     AnswerReason, CutWait, TimedOutWait, hint_after_job, hint_after_jobs, hint_after_page,
     hint_after_stop, hint_after_unseen, hint_missing_command, hint_no_room, hint_reused_key,
 };
-pub(super) use job_list::{EventSign, JobCounts, ReplyPart, clipped, list_headline, list_line};
+pub(super) use job_list::{
+    EventSign, JobCounts, ReplyPart, client_fields, clipped, list_headline, list_line,
+};
 pub(super) use reply_fitter::ReplyFitter;
 pub(super) use search::{
     JobMatches, SearchCall, SearchTotals, fit_listings, jobs_reply, matches_reply, query_reply,

@@ -1,5 +1,6 @@
 //! The examples of the design, letter by letter, and the rules behind them.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -21,6 +22,7 @@ use crate::output::excerpt::ErrorLine;
 use crate::output::redaction::Redactor;
 use crate::output::{LogProgress, PageEnd};
 use crate::service::{FindError, HoldingJobs, Liveness, QueuePosition, WaitsFor};
+use crate::spec::JobClient;
 
 pub(super) fn snapshot(job: u64, state: State, elapsed_ms: u64) -> JobSnapshot {
     JobSnapshot {
@@ -573,9 +575,16 @@ fn a_list_has_a_summary_and_a_line_for_each_job() {
         ),
         (wrote(exited(14, 1, 3_100), 1138, 1), "x", None, "14 exit 1 · 3.1s · 1,138 lines · x"),
     ] {
-        assert_eq!(list_line(&job, command, description), expected);
+        assert_eq!(list_line(&job, command, description, None), expected);
     }
-    let line = list_line(&exited(1, 0, 0), &"x".repeat(500), None);
+    let codex = JobClient {
+        name: "codex".to_owned(),
+        version: Some("0.166".to_owned()),
+        directory: Some(Path::new("/srv/app").into()),
+    };
+    let line = list_line(&exited(2, 0, 0), "true", None, Some(&codex));
+    assert!(line.ends_with(" · by codex 0.166 in /srv/app · true"), "{line}");
+    let line = list_line(&exited(1, 0, 0), &"x".repeat(500), None, None);
     assert!(line.ends_with("x…") && line.len() < 200, "{line}");
 }
 

@@ -7,7 +7,7 @@ use super::search;
 use super::search::Grep;
 use crate::mcp::args::Args;
 use crate::mcp::reply::{
-    JobCounts, ReplyPart, ToolError, ToolReply, clipped, list_headline, list_line,
+    JobCounts, ReplyPart, ToolError, ToolReply, client_fields, clipped, list_headline, list_line,
 };
 use crate::mcp::schema::{ArgKind, ArgSpec, ToolEffect, ToolSpec};
 use crate::service::{JobHandle, JobPhase};
@@ -130,7 +130,10 @@ async fn build_part(call: ToolCall<'_>, job: &JobHandle) -> ReplyPart {
     if let Some(description) = &spec.description {
         names.insert("description".into(), clipped(description).into());
     }
-    let line = list_line(&now, &command, spec.description.as_deref());
+    // Who started a job matters where several clients share the server.
+    let other = Some(&spec.client).filter(|client| **client != call.client.caller().job_client());
+    names.extend(other.map(client_fields).unwrap_or_default());
+    let line = list_line(&now, &command, spec.description.as_deref(), other);
     names.insert("command".into(), clipped(&command).into());
     ReplyPart::for_list(&now, line, names)
 }

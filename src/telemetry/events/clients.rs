@@ -1,5 +1,6 @@
 //! Events of the server's listeners, clients, requests and sessions.
 
+use std::ffi::OsString;
 use std::fmt::Display;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -136,6 +137,11 @@ pub fn oauth_keys_not_refreshed(why: &dyn Display) {
 /// A proxy connected to its server.
 pub fn proxy_connected(target: &str) {
     tracing::info!(?target, "connected to the server");
+}
+
+/// A client's environment is too large to be sent to its server whole.
+pub fn environment_truncated(left_out: &[OsString]) {
+    tracing::warn!(?left_out, "environment too large: jobs do not get its largest variables");
 }
 
 /// A proxy lost its server; it answers pending requests with an error.

@@ -38,10 +38,13 @@ fn an_operator_sees_the_jobs_of_all_tenants_with_their_numbers() {
     for who in OPERATORS {
         let (table, headline) = hosted.ask_for_text(who, &["jobs", "--all"]);
         let rows = rows(&table);
-        assert_eq!(rows[0], ["TENANT", "JOB", "STATE", "ELAPSED", "WAITS FOR", "LINES", "COMMAND"]);
+        assert_eq!(
+            rows[0],
+            ["TENANT", "JOB", "STATE", "ELAPSED", "WAITS FOR", "LINES", "CLIENT", "COMMAND"]
+        );
         let found: Vec<[&str; 5]> = rows[1..]
             .iter()
-            .map(|row| [&row[0], &row[1], &row[2], &row[5], &row[6]].map(String::as_str))
+            .map(|row| [&row[0], &row[1], &row[2], &row[5], &row[7]].map(String::as_str))
             .collect();
         let expected = [
             ["bob", "1", "exit 0", "1", "echo of bob"],

@@ -2,6 +2,7 @@
 
 mod connecting;
 mod ends;
+mod environments;
 mod features;
 mod on_demand;
 mod restart;
