@@ -117,7 +117,7 @@ impl ServerRequestError {
         match self {
             Self::NoServer { .. } | Self::Client(ClientError::Broken { .. }) => true,
             Self::Client(
-                ClientError::Nobody { .. }
+                ClientError::NotListening { .. }
                 | ClientError::Connect { .. }
                 | ClientError::TimedOut { .. }
                 | ClientError::Tls { .. }
@@ -137,7 +137,7 @@ impl From<ClientError> for ServerRequestError {
     fn from(error: ClientError) -> Self {
         match error {
             // The client's own text names `--ensure-server`, which only the proxy has.
-            ClientError::Nobody { target, source, .. } => Self::NoServer { target, source },
+            ClientError::NotListening { target, source, .. } => Self::NoServer { target, source },
             ClientError::Connect { .. }
             | ClientError::TimedOut { .. }
             | ClientError::Tls { .. }

@@ -289,7 +289,7 @@ fn not_connected(endpoint: &ServerTarget, source: io::Error) -> ClientError {
         |source, advice| ClientError::Unusable { target: target.clone(), advice, source };
     match (source.kind(), endpoint.endpoint()) {
         (ErrorKind::NotFound | ErrorKind::ConnectionRefused, _) => {
-            ClientError::Nobody { target, start: endpoint.start_command(), source }
+            ClientError::NotListening { target, start: endpoint.start_command(), source }
         }
         (ErrorKind::InvalidInput, Endpoint::Socket(_)) => unusable(source, TOO_LONG),
         (ErrorKind::NotADirectory, _) => unusable(source, NO_DIRECTORY),
@@ -332,7 +332,7 @@ pub(super) fn tls_connector() -> io::Result<TlsConnector> {
 #[derive(Debug, Error)]
 pub enum ClientError {
     #[error("no server answers at {target}; start one with {start}, or add --ensure-server")]
-    Nobody { target: String, start: String, source: io::Error },
+    NotListening { target: String, start: String, source: io::Error },
     #[error("cannot connect to {target}; check the address and the network")]
     Connect { target: String, source: io::Error },
     /// A target that can never be reached.
@@ -373,7 +373,7 @@ impl ClientError {
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
-            Self::Nobody { .. } => "no_server",
+            Self::NotListening { .. } => "no_server",
             Self::Connect { .. } => "connect_failed",
             Self::Unusable { .. } => "target_unusable",
             Self::TimedOut { .. } => "server_timeout",
@@ -389,7 +389,7 @@ impl ClientError {
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Nobody { .. }
+            Self::NotListening { .. }
             | Self::Connect { .. }
             | Self::TimedOut { .. }
             | Self::Broken { .. } => true,

@@ -542,7 +542,8 @@ mod tests {
     /// Returns a client that is connected to a server with these routes, and the limiter, which
     /// allows one connection.
     fn connect(router: Router) -> (UnixStream, ConnectionLimiter) {
-        let limiter = ConnectionLimiter::new(ConnectionLimits { all: 1, each: 1 }, usize::MAX);
+        let limiter =
+            ConnectionLimiter::new(ConnectionLimits { all: 1, per_address: 1 }, usize::MAX);
         let permit = limiter.admit(AddressGroup::Loopback).unwrap();
         let (near, far) = UnixStream::pair().unwrap();
         let settings = HttpServerSettings::default();

@@ -23,7 +23,7 @@ pub(super) struct ConnectionLimits {
     /// The total, without the reserve for the unix socket.
     pub(super) all: usize,
     /// The limit per address group, except for the unix socket.
-    pub(super) each: usize,
+    pub(super) per_address: usize,
 }
 
 /// The id of a connection, never reused.
@@ -47,7 +47,7 @@ pub(super) enum ConnectionAdmission {
 /// The open connections and their states.
 ///
 /// Invariant: `idle` holds exactly the entries that are [`State::Idle`], ordered by the time they
-/// became idle, and `per_source` holds the number of entries of each address group that has any.
+/// became idle, and `per_group` holds the number of entries of each address group that has any.
 #[derive(Debug)]
 pub(super) struct ConnectionTable {
     limits: ConnectionLimits,
@@ -56,12 +56,12 @@ pub(super) struct ConnectionTable {
     now: u64,
     entries: HashMap<ConnectionId, ConnectionEntry>,
     idle: BTreeMap<u64, ConnectionId>,
-    per_source: HashMap<AddressGroup, usize>,
+    per_group: HashMap<AddressGroup, usize>,
 }
 
 #[derive(Debug)]
 struct ConnectionEntry {
-    source: AddressGroup,
+    group: AddressGroup,
     state: State,
 }
 
@@ -74,8 +74,8 @@ enum State {
 impl ConnectionTable {
     pub(super) fn new(limits: ConnectionLimits) -> Self {
         let entries = HashMap::new();
-        let per_source = HashMap::new();
-        Self { limits, now: 0, entries, idle: BTreeMap::new(), per_source }
+        let per_group = HashMap::new();
+        Self { limits, now: 0, entries, idle: BTreeMap::new(), per_group }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -84,16 +84,16 @@ impl ConnectionTable {
 
     /// Adds a connection, which is idle at first, unless every connection that it could replace is
     /// busy.
-    pub(super) fn admit(&mut self, source: AddressGroup) -> ConnectionAdmission {
-        let evicted = if self.is_at_source_limit(source) {
-            self.evict(|entry| entry.source == source)
-        } else if self.entries.len() >= self.limit_for(source) {
+    pub(super) fn admit(&mut self, group: AddressGroup) -> ConnectionAdmission {
+        let evicted = if self.is_at_group_limit(group) {
+            self.evict(|entry| entry.group == group)
+        } else if self.entries.len() >= self.limit_for(group) {
             self.evict(|_| true)
         } else {
-            return ConnectionAdmission::Admitted(self.add(source));
+            return ConnectionAdmission::Admitted(self.add(group));
         };
         match evicted {
-            Some(evicted) => ConnectionAdmission::Replaces { id: self.add(source), evicted },
+            Some(evicted) => ConnectionAdmission::Replaces { id: self.add(group), evicted },
             None => ConnectionAdmission::Full,
         }
     }
@@ -137,24 +137,24 @@ impl ConnectionTable {
         if let State::Idle { since } = entry.state {
             self.idle.remove(&since);
         }
-        if let Some(count) = self.per_source.get_mut(&entry.source) {
+        if let Some(count) = self.per_group.get_mut(&entry.group) {
             *count -= 1;
             if *count == 0 {
-                self.per_source.remove(&entry.source);
+                self.per_group.remove(&entry.group);
             }
         }
     }
 
-    const fn limit_for(&self, source: AddressGroup) -> usize {
-        match source {
+    const fn limit_for(&self, group: AddressGroup) -> usize {
+        match group {
             AddressGroup::Socket => self.limits.all.saturating_add(SOCKET_RESERVE),
             AddressGroup::Loopback | AddressGroup::V4(_) | AddressGroup::V6(_) => self.limits.all,
         }
     }
 
-    fn is_at_source_limit(&self, source: AddressGroup) -> bool {
-        let count = self.per_source.get(&source).copied().unwrap_or(0);
-        source != AddressGroup::Socket && count >= self.limits.each
+    fn is_at_group_limit(&self, group: AddressGroup) -> bool {
+        let count = self.per_group.get(&group).copied().unwrap_or(0);
+        group != AddressGroup::Socket && count >= self.limits.per_address
     }
 
     fn evict(&mut self, may_go: impl Fn(&ConnectionEntry) -> bool) -> Option<ConnectionId> {
@@ -164,13 +164,13 @@ impl ConnectionTable {
         Some(evicted)
     }
 
-    fn add(&mut self, source: AddressGroup) -> ConnectionId {
+    fn add(&mut self, group: AddressGroup) -> ConnectionId {
         self.now += 1;
         let since = self.now;
         let id = ConnectionId(self.now);
-        self.entries.insert(id, ConnectionEntry { source, state: State::Idle { since } });
+        self.entries.insert(id, ConnectionEntry { group, state: State::Idle { since } });
         self.idle.insert(since, id);
-        *self.per_source.entry(source).or_default() += 1;
+        *self.per_group.entry(group).or_default() += 1;
         id
     }
 }
@@ -233,7 +233,7 @@ pub(super) struct ConnectionLimiter(Arc<Mutex<LimiterState>>);
 #[derive(Debug)]
 struct LimiterState {
     table: ConnectionTable,
-    backlog: UnreadBudget,
+    unread: UnreadBudget,
     /// Closes each connection when cancelled.
     close_tokens: HashMap<ConnectionId, CancellationToken>,
 }
@@ -244,15 +244,15 @@ impl ConnectionLimiter {
     pub(super) fn new(limits: ConnectionLimits, max_unread: usize) -> Self {
         events::connection_limit_set(limits.all);
         let table = ConnectionTable::new(limits);
-        let backlog = UnreadBudget::new(max_unread);
-        Self(Arc::new(Mutex::new(LimiterState { table, backlog, close_tokens: HashMap::new() })))
+        let unread = UnreadBudget::new(max_unread);
+        Self(Arc::new(Mutex::new(LimiterState { table, unread, close_tokens: HashMap::new() })))
     }
 
     /// Returns a permit for a new connection, if necessary by closing the one that has been idle
     /// longest. Returns `None` when all others are being served.
-    pub(super) fn admit(&self, source: AddressGroup) -> Option<ConnectionPermit> {
+    pub(super) fn admit(&self, group: AddressGroup) -> Option<ConnectionPermit> {
         let (id, evicted) = self.change(|state| {
-            let (id, place) = match state.table.admit(source) {
+            let (id, replaced) = match state.table.admit(group) {
                 ConnectionAdmission::Admitted(id) => (id, None),
                 ConnectionAdmission::Replaces { id, evicted } => (id, Some(evicted)),
                 ConnectionAdmission::Full => {
@@ -260,8 +260,8 @@ impl ConnectionLimiter {
                     return None;
                 }
             };
-            if let Some(id) = place {
-                state.close(id, HttpRefusalReason::Connections);
+            if let Some(replaced) = replaced {
+                state.close(replaced, HttpRefusalReason::Connections);
             }
             let evicted = CancellationToken::new();
             state.close_tokens.insert(id, evicted.clone());
@@ -323,7 +323,7 @@ impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.limiter.change(|state| {
             state.table.remove(self.id);
-            state.backlog.release_bytes(self.id);
+            state.unread.release_bytes(self.id);
             state.close_tokens.remove(&self.id);
         });
     }
@@ -371,7 +371,7 @@ impl BusyGuard {
     /// exceeds the shared budget, the connections that have waited longest are closed.
     pub(super) fn hold_bytes(&self, bytes: usize) {
         self.0.limiter.change(|state| {
-            for id in state.backlog.hold_bytes(self.0.id, bytes) {
+            for id in state.unread.hold_bytes(self.0.id, bytes) {
                 state.close(id, HttpRefusalReason::Unread);
             }
         });
@@ -379,7 +379,7 @@ impl BusyGuard {
 
     /// Records that the held bytes have been written.
     pub(super) fn release_bytes(&self) {
-        self.0.limiter.change(|state| state.backlog.release_bytes(self.0.id));
+        self.0.limiter.change(|state| state.unread.release_bytes(self.0.id));
     }
 }
 
@@ -387,7 +387,7 @@ impl Drop for BusyGuard {
     fn drop(&mut self) {
         self.0.limiter.change(|state| {
             state.table.end_request(self.0.id);
-            state.backlog.release_bytes(self.0.id);
+            state.unread.release_bytes(self.0.id);
         });
     }
 }
@@ -401,13 +401,13 @@ mod tests {
     const HERE: AddressGroup = AddressGroup::Loopback;
     const THERE: AddressGroup = AddressGroup::V4([192, 0, 2, 1]);
 
-    fn table(all: usize, each: usize) -> ConnectionTable {
-        ConnectionTable::new(ConnectionLimits { all, each })
+    fn table(all: usize, per_address: usize) -> ConnectionTable {
+        ConnectionTable::new(ConnectionLimits { all, per_address })
     }
 
     #[track_caller]
-    fn admitted(table: &mut ConnectionTable, source: AddressGroup) -> ConnectionId {
-        match table.admit(source) {
+    fn admitted(table: &mut ConnectionTable, group: AddressGroup) -> ConnectionId {
+        match table.admit(group) {
             ConnectionAdmission::Admitted(id) => id,
             other @ (ConnectionAdmission::Replaces { .. } | ConnectionAdmission::Full) => {
                 panic!("{other:?}")
@@ -416,8 +416,8 @@ mod tests {
     }
 
     #[track_caller]
-    fn evicted(table: &mut ConnectionTable, source: AddressGroup) -> ConnectionId {
-        match table.admit(source) {
+    fn evicted(table: &mut ConnectionTable, group: AddressGroup) -> ConnectionId {
+        match table.admit(group) {
             ConnectionAdmission::Replaces { evicted, .. } => evicted,
             other @ (ConnectionAdmission::Admitted(_) | ConnectionAdmission::Full) => {
                 panic!("{other:?}")
@@ -428,7 +428,7 @@ mod tests {
     #[test]
     fn a_new_connection_evicts_the_one_that_was_idle_longest() {
         let mut table = table(3, 3);
-        let [a, b, c] = [HERE; 3].map(|source| admitted(&mut table, source));
+        let [a, b, c] = [HERE; 3].map(|group| admitted(&mut table, group));
         table.begin_request(a);
         table.end_request(a);
         assert_eq!(evicted(&mut table, HERE), b);
@@ -440,7 +440,7 @@ mod tests {
     #[test]
     fn a_busy_connection_is_never_evicted() {
         let mut table = table(2, 2);
-        let [a, b] = [HERE; 2].map(|source| admitted(&mut table, source));
+        let [a, b] = [HERE; 2].map(|group| admitted(&mut table, group));
         assert!(table.begin_request(a) && table.begin_request(a) && table.begin_request(b));
         assert_eq!(table.admit(HERE), ConnectionAdmission::Full);
         table.end_request(a);
@@ -451,10 +451,10 @@ mod tests {
     }
 
     #[test]
-    fn many_connections_of_one_source_do_not_evict_another_source() {
+    fn many_connections_of_one_address_do_not_evict_another() {
         let mut table = table(4, 2);
         let other = admitted(&mut table, THERE);
-        let [first, _] = [HERE; 2].map(|source| admitted(&mut table, source));
+        let [first, _] = [HERE; 2].map(|group| admitted(&mut table, group));
         assert_eq!(evicted(&mut table, HERE), first, "although another one was idle longer");
         admitted(&mut table, AddressGroup::Socket);
         assert_eq!(
@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn the_socket_has_a_reserve_that_no_other_source_can_use() {
+    fn the_socket_has_a_reserve_that_no_other_address_can_use() {
         let mut table = table(2, 2);
         for _ in 0..2 {
             let busy = admitted(&mut table, HERE);
@@ -506,7 +506,7 @@ mod tests {
 
         fn apply(&mut self, step: &TableStep) {
             match step {
-                TableStep::Admit(source) => self.admit(*source),
+                TableStep::Admit(group) => self.admit(*group),
                 TableStep::Begin(index) => self.pick(*index).into_iter().for_each(|id| {
                     assert!(self.table.begin_request(id));
                     *self.requests.entry(id).or_default() += 1;
@@ -522,8 +522,8 @@ mod tests {
             }
         }
 
-        fn admit(&mut self, source: AddressGroup) {
-            let id = match self.table.admit(source) {
+        fn admit(&mut self, group: AddressGroup) {
+            let id = match self.table.admit(group) {
                 ConnectionAdmission::Admitted(id) => id,
                 ConnectionAdmission::Replaces { id, evicted } => {
                     assert_eq!(self.requests.remove(&evicted), Some(0), "only who is idle goes");
@@ -539,12 +539,12 @@ mod tests {
             assert!(self.table.len() <= 6 + SOCKET_RESERVE);
             let idle = self.requests.values().filter(|count| **count == 0).count();
             assert_eq!(self.table.idle.len(), idle);
-            let counted: usize = self.table.per_source.values().sum();
+            let counted: usize = self.table.per_group.values().sum();
             assert_eq!(counted, self.requests.len());
             assert!(
                 [HERE, THERE]
                     .iter()
-                    .all(|source| { self.table.per_source.get(source).copied().unwrap_or(0) <= 4 })
+                    .all(|group| { self.table.per_group.get(group).copied().unwrap_or(0) <= 4 })
             );
         }
     }
@@ -563,7 +563,7 @@ mod tests {
     }
 
     fn connection_ids<const N: usize>() -> [ConnectionId; N] {
-        let mut table = ConnectionTable::new(ConnectionLimits { all: N, each: N });
+        let mut table = ConnectionTable::new(ConnectionLimits { all: N, per_address: N });
         [(); N].map(|()| match table.admit(AddressGroup::Loopback) {
             ConnectionAdmission::Admitted(id) => id,
             other @ (ConnectionAdmission::Replaces { .. } | ConnectionAdmission::Full) => {
@@ -575,23 +575,23 @@ mod tests {
     #[test]
     fn the_connections_that_waited_longest_are_closed_first() {
         let [a, b, c, d] = connection_ids();
-        let mut backlog = UnreadBudget::new(100);
-        assert_eq!(backlog.hold_bytes(a, 40), []);
-        assert_eq!(backlog.hold_bytes(b, 40), []);
-        assert_eq!(backlog.hold_bytes(a, 50), [], "what waited before is gone");
-        assert_eq!(backlog.hold_bytes(c, 60), [b, a]);
-        backlog.release_bytes(b);
-        assert_eq!(backlog.total, 60);
-        backlog.release_bytes(c);
-        assert_eq!(backlog.hold_bytes(d, 1000), [], "one answer may be larger than all");
-        assert_eq!(backlog.hold_bytes(a, 1), [d]);
-        backlog.release_bytes(a);
-        assert_eq!((backlog.total, backlog.waiting.len(), backlog.since.len()), (0, 0, 0));
+        let mut unread = UnreadBudget::new(100);
+        assert_eq!(unread.hold_bytes(a, 40), []);
+        assert_eq!(unread.hold_bytes(b, 40), []);
+        assert_eq!(unread.hold_bytes(a, 50), [], "what waited before is gone");
+        assert_eq!(unread.hold_bytes(c, 60), [b, a]);
+        unread.release_bytes(b);
+        assert_eq!(unread.total, 60);
+        unread.release_bytes(c);
+        assert_eq!(unread.hold_bytes(d, 1000), [], "one answer may be larger than all");
+        assert_eq!(unread.hold_bytes(a, 1), [d]);
+        unread.release_bytes(a);
+        assert_eq!((unread.total, unread.waiting.len(), unread.since.len()), (0, 0, 0));
     }
 
     #[test]
     fn an_idle_connection_is_evicted_and_a_busy_one_is_not() {
-        let limiter = ConnectionLimiter::new(ConnectionLimits { all: 1, each: 1 }, 100);
+        let limiter = ConnectionLimiter::new(ConnectionLimits { all: 1, per_address: 1 }, 100);
         let first = Arc::new(limiter.admit(AddressGroup::Loopback).unwrap());
         let busy = first.begin_request().unwrap();
         assert!(limiter.admit(AddressGroup::Loopback).is_none());
@@ -607,7 +607,7 @@ mod tests {
 
     #[test]
     fn a_request_makes_its_connection_busy_only_once_it_is_allowed_in() {
-        let limiter = ConnectionLimiter::new(ConnectionLimits { all: 1, each: 1 }, 100);
+        let limiter = ConnectionLimiter::new(ConnectionLimits { all: 1, per_address: 1 }, 100);
         let slow = BusyMarker::new(Arc::new(limiter.admit(AddressGroup::Loopback).unwrap()));
         let permit = Arc::new(limiter.admit(AddressGroup::Loopback).unwrap());
         assert!(!slow.mark_busy() && slow.take_guard().is_none(), "its place is another's");
@@ -621,7 +621,7 @@ mod tests {
 
     #[test]
     fn too_many_unread_bytes_close_the_connections_that_waited_longest() {
-        let limiter = ConnectionLimiter::new(ConnectionLimits { all: 9, each: 9 }, 100);
+        let limiter = ConnectionLimiter::new(ConnectionLimits { all: 9, per_address: 9 }, 100);
         let [first, second] =
             [(); 2].map(|()| Arc::new(limiter.admit(AddressGroup::Loopback).unwrap()));
         let [slow, quick] = [&first, &second].map(|permit| permit.begin_request().unwrap());

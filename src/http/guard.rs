@@ -284,7 +284,7 @@ async fn collect(chunks: &mut BodyDataStream, limit: usize) -> Result<Bytes, Bod
 pub(super) struct RequestGuard {
     pub(super) head_rules: HeadRules,
     pub(super) auth: Authenticator,
-    pub(super) open: Vec<String>,
+    pub(super) public_paths: Vec<String>,
     pub(super) max_body_bytes: usize,
     pub(super) body_timeout: Duration,
     /// `true` if jobs of this server may call it like any other client.
@@ -344,7 +344,7 @@ pub(super) async fn guard_request(
         return refusal.into_response();
     }
     let (mut parts, body) = request.into_parts();
-    if guard.open.iter().any(|open| open == parts.uri.path()) {
+    if guard.public_paths.iter().any(|public| public == parts.uri.path()) {
         // No body is read: the sender is unknown, and these paths ignore bodies.
         return next.run(Request::from_parts(parts, Body::empty())).await;
     }

@@ -156,7 +156,8 @@ mod tests {
 
     fn timing() -> KeepAliveTiming {
         let input_ended = CancellationToken::new();
-        let (before_stream, between_comments) = (MOMENT, MOMENT);
+        let before_stream = MOMENT;
+        let between_comments = MOMENT;
         KeepAliveTiming { before_stream, between_comments, input_ended }
     }
 

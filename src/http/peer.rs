@@ -155,19 +155,19 @@ mod tests {
 
     use super::*;
 
-    fn source(address: &str) -> AddressGroup {
+    fn group(address: &str) -> AddressGroup {
         AddressGroup::from(PeerAddress::Tcp(address.parse().unwrap()))
     }
 
     #[test]
     fn all_addresses_of_one_host_are_one_group() {
-        assert_eq!(source("127.0.0.1:1"), source("127.0.0.2:9"));
-        assert_eq!(source("127.0.0.1:1"), source("[::1]:1"));
-        assert_eq!(source("127.0.0.1:1"), source("[::ffff:127.0.0.1]:1"));
-        assert_eq!(source("192.0.2.1:1"), source("[::ffff:192.0.2.1]:2"));
-        assert_eq!(source("[2001:db8:0:1::1]:1"), source("[2001:db8:0:1:ffff::9]:1"));
-        assert_ne!(source("[2001:db8:0:1::1]:1"), source("[2001:db8:0:2::1]:1"));
-        assert_ne!(source("192.0.2.1:1"), source("192.0.2.2:1"));
+        assert_eq!(group("127.0.0.1:1"), group("127.0.0.2:9"));
+        assert_eq!(group("127.0.0.1:1"), group("[::1]:1"));
+        assert_eq!(group("127.0.0.1:1"), group("[::ffff:127.0.0.1]:1"));
+        assert_eq!(group("192.0.2.1:1"), group("[::ffff:192.0.2.1]:2"));
+        assert_eq!(group("[2001:db8:0:1::1]:1"), group("[2001:db8:0:1:ffff::9]:1"));
+        assert_ne!(group("[2001:db8:0:1::1]:1"), group("[2001:db8:0:2::1]:1"));
+        assert_ne!(group("192.0.2.1:1"), group("192.0.2.2:1"));
         assert_eq!(
             AddressGroup::from(PeerAddress::Unix { peer: PeerKind::User }),
             AddressGroup::Socket

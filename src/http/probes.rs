@@ -112,8 +112,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_blocked_rendering_times_out_and_is_started_once() {
-        let (render_count, release) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
-        let (counter, released) = (Arc::clone(&render_count), Arc::clone(&release));
+        let render_count = Arc::new(AtomicUsize::new(0));
+        let release = Arc::new(Notify::new());
+        let counter = Arc::clone(&render_count);
+        let released = Arc::clone(&release);
         let metrics = MetricsRenderer::new(move || {
             counter.fetch_add(1, Ordering::SeqCst);
             let released = Arc::clone(&released);

@@ -47,11 +47,11 @@ pub(super) fn build_router(
     streams: CancellationToken,
 ) -> Router {
     let HttpServices { service, handler, metrics, readiness, control } = services;
-    let open = Route::ALL.into_iter().filter(|route| route.is_open());
+    let public = Route::ALL.into_iter().filter(|route| route.is_public());
     let guard = RequestGuard {
         head_rules: HeadRules::new(settings, bound),
         auth: settings.auth.clone(),
-        open: open
+        public_paths: public
             .map(|route| route.path(&settings.path))
             .chain(settings.auth.metadata_path())
             .collect(),
@@ -233,7 +233,7 @@ impl Route {
 
     /// `true` if the route needs no token: a health probe has none, and neither does a client that
     /// looks for the way to get one.
-    pub(super) const fn is_open(self) -> bool {
+    pub(super) const fn is_public(self) -> bool {
         match self {
             Self::ProtectedResource
             | Self::ProtectedResourceOfMcp

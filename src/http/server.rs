@@ -73,7 +73,7 @@ impl Server {
         let server = Arc::new(ConnectionServer::new(router, &self.settings, closing.clone()));
         let limits = ConnectionLimits {
             all: self.settings.max_connections,
-            each: self.settings.max_connections_per_address,
+            per_address: self.settings.max_connections_per_address,
         };
         let limiter = ConnectionLimiter::new(limits, self.settings.max_unread_bytes);
         let mut connections = JoinSet::new();

@@ -406,7 +406,8 @@ mod tests {
         let opener = SessionOpener::new(owner, None);
         let created = BoundedSessions::run_as(opener, sessions.create_session()).await.unwrap();
         let (id, transport) = created.unwrap();
-        let (manager, closed) = (Arc::clone(sessions), id.clone());
+        let manager = Arc::clone(sessions);
+        let closed = id.clone();
         let serving = tokio::spawn(async move {
             serve_server(Quiet, transport).await.unwrap().waiting().await.unwrap();
             manager.close_session(&closed).await.unwrap();

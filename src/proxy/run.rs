@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::session::{ClientLine, Event, ProxyAction, ProxySession, ServerLine};
-use super::upstream::{OpenError, RetryOutlook, RetryPauses, ServerDemand, Upstream, pause_after};
+use super::upstream::{NextAttempt, OpenError, RetryPauses, ServerDemand, Upstream, pause_after};
 use crate::client::UpgradedStream;
 use crate::lines::{InputLine, read_line};
 use crate::telemetry::events;
@@ -239,7 +239,7 @@ async fn next_line(
 #[derive(Debug, PartialEq, Eq)]
 struct ConnectFailure {
     why: String,
-    outlook: RetryOutlook,
+    next_attempt: NextAttempt,
 }
 
 impl ConnectFailure {
@@ -250,14 +250,14 @@ impl ConnectFailure {
              again, or start a server with {}",
             target.start_command()
         );
-        Self { why, outlook: RetryOutlook::Soon }
+        Self { why, next_attempt: NextAttempt::MaySucceed }
     }
 
     /// Returns the event that refuses queued requests, if waiting longer is useless.
     fn give_up_event(&self, hold: HoldPhase) -> Option<Event> {
-        let is_over = match (self.outlook, hold) {
-            (RetryOutlook::None, _) | (RetryOutlook::Soon, HoldPhase::Over) => true,
-            (RetryOutlook::Start, _) | (RetryOutlook::Soon, HoldPhase::Running) => false,
+        let is_over = match (self.next_attempt, hold) {
+            (NextAttempt::Hopeless, _) | (NextAttempt::MaySucceed, HoldPhase::Over) => true,
+            (NextAttempt::StartsServer, _) | (NextAttempt::MaySucceed, HoldPhase::Running) => false,
         };
         is_over.then(|| Event::GiveUp { why: self.why.clone() })
     }
@@ -284,7 +284,8 @@ async fn connect_with_retries(
             Ok(connection) => return connection,
             Err(error) => error,
         };
-        let failure = ConnectFailure { why: with_causes(&error), outlook: error.outlook() };
+        let failure =
+            ConnectFailure { why: with_causes(&error), next_attempt: error.next_attempt() };
         let is_news = *failed.borrow() != failure;
         if is_news {
             events::proxy_unreachable(&failure.why);
@@ -350,15 +351,15 @@ mod tests {
 
     #[test]
     fn queued_requests_are_refused_when_a_retry_is_hopeless() {
-        for (outlook, hold, is_over) in [
-            (RetryOutlook::None, HoldPhase::Running, true),
-            (RetryOutlook::None, HoldPhase::Over, true),
-            (RetryOutlook::Soon, HoldPhase::Running, false),
-            (RetryOutlook::Soon, HoldPhase::Over, true),
+        for (next_attempt, hold, is_over) in [
+            (NextAttempt::Hopeless, HoldPhase::Running, true),
+            (NextAttempt::Hopeless, HoldPhase::Over, true),
+            (NextAttempt::MaySucceed, HoldPhase::Running, false),
+            (NextAttempt::MaySucceed, HoldPhase::Over, true),
             // A server is about to be started for the queued requests.
-            (RetryOutlook::Start, HoldPhase::Over, false),
+            (NextAttempt::StartsServer, HoldPhase::Over, false),
         ] {
-            let failure = ConnectFailure { why: "so".into(), outlook };
+            let failure = ConnectFailure { why: "so".into(), next_attempt };
             let expected = is_over.then(|| Event::GiveUp { why: "so".into() });
             assert_eq!(failure.give_up_event(hold), expected, "{failure:?} {hold:?}");
         }

@@ -92,7 +92,7 @@ enum Handshake {
 #[derive(Debug)]
 enum PendingRequest {
     /// The `initialize` line of a legacy client, which can be sent again.
-    Opening(Vec<u8>),
+    Initialize(Vec<u8>),
     Client(RequestKind),
     /// A request of the proxy, whose response is for nobody else.
     Replay(Option<Subscription>),
@@ -200,7 +200,7 @@ impl ProxySession {
     fn send(&mut self, request: ProxyRequest) -> ProxyAction {
         let ProxyRequest { id, kind, line } = request;
         let pending = match kind {
-            RequestKind::Initialize => PendingRequest::Opening(line.clone()),
+            RequestKind::Initialize => PendingRequest::Initialize(line.clone()),
             RequestKind::Unsubscribe(uri) => {
                 self.subscriptions.remove(&Subscription::Resource(uri));
                 PendingRequest::Client(RequestKind::Other)
@@ -223,23 +223,23 @@ impl ProxySession {
             }
         };
         match (self.in_flight.remove(&id), status) {
-            (Some(PendingRequest::Opening(line)), ResponseStatus::Result) => {
+            (Some(PendingRequest::Initialize(line)), ResponseStatus::Result) => {
                 self.handshake = Handshake::Answered(line);
             }
             (
-                Some(PendingRequest::Client(RequestKind::Subscribe(subscriptions))),
+                Some(PendingRequest::Client(RequestKind::Subscribe(subscription))),
                 ResponseStatus::Result,
             ) => {
-                self.subscriptions.insert(subscriptions);
+                self.subscriptions.insert(subscription);
             }
-            (Some(PendingRequest::Replay(subscriptions)), status) => {
+            (Some(PendingRequest::Replay(subscription)), status) => {
                 // A resource that the new server does not know is no longer subscribed.
-                if let (Some(subscriptions), ResponseStatus::Error) = (subscriptions, status) {
-                    self.subscriptions.remove(&subscriptions);
+                if let (Some(subscription), ResponseStatus::Error) = (subscription, status) {
+                    self.subscriptions.remove(&subscription);
                 }
                 return Vec::new();
             }
-            (Some(PendingRequest::Opening(_) | PendingRequest::Client(_)) | None, _) => {}
+            (Some(PendingRequest::Initialize(_) | PendingRequest::Client(_)) | None, _) => {}
         }
         vec![ProxyAction::ToClient(line)]
     }
@@ -305,7 +305,7 @@ impl ProxySession {
         let mut actions = Vec::new();
         for (id, pending) in self.in_flight.drain() {
             match pending {
-                PendingRequest::Opening(line) => {
+                PendingRequest::Initialize(line) => {
                     queued.push(ProxyRequest { id, kind: RequestKind::Initialize, line })
                 }
                 PendingRequest::Client(_) => {

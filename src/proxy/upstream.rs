@@ -60,25 +60,25 @@ pub(super) enum ServerDemand {
 
 /// The prospect of the next attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RetryOutlook {
-    /// The next attempt starts a server if a request is queued.
-    Start,
+pub(super) enum NextAttempt {
+    /// It starts a server if a request is queued.
+    StartsServer,
     /// The failure looks like a restart: it is worth waiting.
-    Soon,
+    MaySucceed,
     /// The failure lasts until someone intervenes.
-    None,
+    Hopeless,
 }
 
 impl OpenError {
-    pub(super) fn outlook(&self) -> RetryOutlook {
+    pub(super) fn next_attempt(&self) -> NextAttempt {
         match self {
-            Self::NotRequested => RetryOutlook::Start,
+            Self::NotRequested => NextAttempt::StartsServer,
             Self::Client(error) | Self::Start(ServerStartError::Client(error))
                 if error.is_transient() =>
             {
-                RetryOutlook::Soon
+                NextAttempt::MaySucceed
             }
-            Self::Client(_) | Self::Start(_) => RetryOutlook::None,
+            Self::Client(_) | Self::Start(_) => NextAttempt::Hopeless,
         }
     }
 }
@@ -87,10 +87,10 @@ impl Upstream {
     /// Connects to the server. Starts it if that is configured and a request waits.
     pub(super) async fn open(&self, demand: ServerDemand) -> Result<UpgradedStream, OpenError> {
         match (self.client.upgrade(UPGRADE_PROTOCOL).await, &self.launch, demand) {
-            (Err(ClientError::Nobody { .. }), Some(launch), ServerDemand::Waiting) => {
+            (Err(ClientError::NotListening { .. }), Some(launch), ServerDemand::Waiting) => {
                 Ok(launch.start_and_connect(&self.client).await?)
             }
-            (Err(ClientError::Nobody { .. }), Some(_), ServerDemand::Idle) => {
+            (Err(ClientError::NotListening { .. }), Some(_), ServerDemand::Idle) => {
                 Err(OpenError::NotRequested)
             }
             (reached, _, _) => Ok(reached?),
@@ -178,7 +178,7 @@ impl ServerLaunch {
     ) -> Result<UpgradedStream, ServerStartError> {
         let _only_one = self.lock().await?;
         match client.upgrade(UPGRADE_PROTOCOL).await {
-            Err(ClientError::Nobody { .. }) => {}
+            Err(ClientError::NotListening { .. }) => {}
             reached => return reached.map_err(ServerStartError::Client),
         }
         let log = ServerLog::open(self.data_dir.join("server.log"))?;
@@ -265,15 +265,15 @@ mod tests {
         let source = || io::ErrorKind::Other.into();
         let passing = || ClientError::Connect { target: "t".into(), source: source() };
         let lasting = || ClientError::Tls { target: "t".into(), source: source() };
-        for (error, outlook) in [
-            (OpenError::Client(passing()), RetryOutlook::Soon),
-            (OpenError::Start(ServerStartError::Client(passing())), RetryOutlook::Soon),
-            (OpenError::Client(lasting()), RetryOutlook::None),
-            (OpenError::Start(ServerStartError::Client(lasting())), RetryOutlook::None),
-            (OpenError::Start(ServerStartError::Spawn(source())), RetryOutlook::None),
-            (OpenError::NotRequested, RetryOutlook::Start),
+        for (error, next_attempt) in [
+            (OpenError::Client(passing()), NextAttempt::MaySucceed),
+            (OpenError::Start(ServerStartError::Client(passing())), NextAttempt::MaySucceed),
+            (OpenError::Client(lasting()), NextAttempt::Hopeless),
+            (OpenError::Start(ServerStartError::Client(lasting())), NextAttempt::Hopeless),
+            (OpenError::Start(ServerStartError::Spawn(source())), NextAttempt::Hopeless),
+            (OpenError::NotRequested, NextAttempt::StartsServer),
         ] {
-            assert_eq!(error.outlook(), outlook, "{error:?}");
+            assert_eq!(error.next_attempt(), next_attempt, "{error:?}");
         }
     }
 

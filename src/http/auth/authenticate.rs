@@ -130,7 +130,7 @@ impl Authenticator {
     /// `true` if every caller needs a token.
     #[must_use]
     pub fn requires_token(&self) -> bool {
-        self.0.oauth.is_some() || *self.0.tokens.now() != TokenRequirement::NotRequired
+        self.0.oauth.is_some() || *self.0.tokens.current() != TokenRequirement::NotRequired
     }
 
     /// Identifies the caller of a request with these headers.
@@ -138,7 +138,7 @@ impl Authenticator {
     /// # Errors
     /// The refusal if the caller is not allowed in.
     pub async fn identify(&self, headers: &HeaderMap) -> Result<Credential, AccessDenied> {
-        let requirement = self.0.tokens.now();
+        let requirement = self.0.tokens.current();
         // Clients may send tokens to a server that requires none.
         if *requirement == TokenRequirement::NotRequired && self.0.oauth.is_none() {
             return Ok(self.new_credential(CallerIdentity::LOCAL, CredentialProof::NotRequired));
@@ -223,7 +223,7 @@ impl Authenticator {
             CredentialProof::NotRequired => (!self.requires_token()).then_some(Duration::MAX),
             CredentialProof::SameUser => left(None),
             CredentialProof::Token(hash) => {
-                let requirement = self.0.tokens.now();
+                let requirement = self.0.tokens.current();
                 let entry = requirement.find(&hash)?;
                 // With other rights it would be another credential.
                 if entry.identity == credential.identity { left(entry.expires) } else { None }

@@ -42,7 +42,7 @@ impl LiveTokens {
     }
 
     /// Returns the current content of the file.
-    pub(super) fn now(&self) -> Arc<TokenRequirement> {
+    pub(super) fn current(&self) -> Arc<TokenRequirement> {
         self.refresh();
         Arc::clone(&self.current.borrow())
     }
@@ -329,7 +329,8 @@ mod tests {
         );
         let requirement = TokenRequirement::NotRequired.next(&read("alpha\nbeta\n"));
         assert_eq!(count(&requirement), Some(2));
-        let (missing, closed) = (io::ErrorKind::NotFound, io::ErrorKind::PermissionDenied);
+        let missing = io::ErrorKind::NotFound;
+        let closed = io::ErrorKind::PermissionDenied;
         for gone in [failed(missing), failed(closed), read("")] {
             assert_eq!(count(&requirement.next(&gone)), Some(0));
         }
@@ -383,12 +384,12 @@ mod tests {
         let path = folder.path().join("tokens");
         let tokens = LiveTokens::new(path.clone(), Symlinks::Refuse);
         let changes = tokens.changes();
-        assert_eq!(*tokens.now(), TokenRequirement::NotRequired);
+        assert_eq!(*tokens.current(), TokenRequirement::NotRequired);
         fs::write(&path, "alpha\n").unwrap();
-        assert_eq!(count(&tokens.now()), Some(1));
+        assert_eq!(count(&tokens.current()), Some(1));
         assert!(changes.has_changed().unwrap());
         fs::remove_file(&path).unwrap();
-        assert_eq!(count(&tokens.now()), Some(0));
+        assert_eq!(count(&tokens.current()), Some(0));
     }
 
     /// Makes a file look as if it had not been changed for long.

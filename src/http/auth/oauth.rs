@@ -56,7 +56,7 @@ impl ResourceServer {
     /// then fetched again.
     pub(super) async fn verify(&self, token: &str) -> Result<AccessGrant, BadToken> {
         let token = UnverifiedToken::read(token)?;
-        let known = self.keys.now().await.filter(|keys| token.has_known_key(keys));
+        let known = self.keys.current().await.filter(|keys| token.has_known_key(keys));
         let keys = match known {
             Some(keys) => keys,
             None => self.keys.refetch().await.ok_or(BadToken::NoKeys)?,

@@ -63,17 +63,17 @@ impl IssuerKeys {
     }
 
     /// Returns the current keys, if there are any. A refresh that is due runs in the background.
-    pub(super) async fn now(&self) -> Option<Arc<KeySet>> {
+    pub(super) async fn current(&self) -> Option<Arc<KeySet>> {
         match self {
-            Self::File(file) => file.now(),
-            Self::Remote(remote) => remote.now().await,
+            Self::File(file) => file.current(),
+            Self::Remote(remote) => remote.current().await,
         }
     }
 
     /// Returns the keys after a new fetch, because a token named a key that is not among them.
     pub(super) async fn refetch(&self) -> Option<Arc<KeySet>> {
         match self {
-            Self::File(file) => file.now(),
+            Self::File(file) => file.current(),
             Self::Remote(remote) => {
                 Box::pin(remote.fetch_if_due(FetchReason::UnknownKey)).await;
                 remote.fetched()
@@ -88,7 +88,7 @@ pub(super) struct FileKeys {
 }
 
 impl FileKeys {
-    fn now(&self) -> Option<Arc<KeySet>> {
+    fn current(&self) -> Option<Arc<KeySet>> {
         let mut guard = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         let (file, keys) = &mut *guard;
         if let Some(text) = file.read_if_changed() {
@@ -139,7 +139,7 @@ enum FetchReason {
 }
 
 impl RemoteKeys {
-    async fn now(self: &Arc<Self>) -> Option<Arc<KeySet>> {
+    async fn current(self: &Arc<Self>) -> Option<Arc<KeySet>> {
         match self.age(Instant::now()) {
             // Boxed, here and below: otherwise every caller would be as large as a fetch, which is
             // rare.
