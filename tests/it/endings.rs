@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Launch, Marker, TestServer, eventually};
+use crate::harness::{HttpConnection, HttpRequest, Launch, Marker, TestServer, eventually};
 
 #[test]
 fn exit_3_is_3_and_no_error_of_ours() {
@@ -124,6 +124,30 @@ fn a_grandchild_that_keeps_the_pipe_cannot_hang_the_call() {
         server.call("stop_jobs", json!({"jobs": [reply.job()]})).ok();
         marker.wait_gone();
     }
+}
+
+#[test]
+fn a_finished_job_with_surviving_processes_is_listed_as_running() {
+    let marker = Marker::new();
+    let mut server = Launch::http().start();
+    server.run("echo nothing left");
+    server.run(&format!("setsid sleep {marker} >&- 2>&- & echo done"));
+    marker.wait_alive();
+    let text = server.call("list_jobs", json!({"state": "running"})).ok().text();
+    let mut lines = text.lines();
+    let headline = "0 running, 0 queued, 2 finished (1 with processes still running) · 1 match";
+    assert_eq!(lines.next(), Some(headline));
+    let line = lines.next().expect("a job");
+    assert!(line.starts_with("2 exit 0") && line.contains("1 process still running"), "{line}");
+    let mut connection = HttpConnection::open(server.http().address());
+    connection.send(&HttpRequest::get("/api/v1/jobs?state=running"));
+    let jobs: Value = serde_json::from_str(&connection.answer().text()).expect("JSON");
+    assert_eq!(jobs["jobs"].as_array().map(Vec::len), Some(1), "{jobs}");
+    assert_eq!(jobs["jobs"][0]["background_pids"].as_array().map(Vec::len), Some(1), "{jobs}");
+    assert_eq!(server.metric("shellyard_jobs_surviving"), 1.0);
+    server.call("stop_jobs", json!({"jobs": [2]})).ok();
+    marker.wait_gone();
+    eventually("the gauge follows", || server.metric("shellyard_jobs_surviving") == 0.0);
 }
 
 fn pid_of(value: &Value) -> i32 {

@@ -76,6 +76,8 @@ mod many_sessions;
 #[cfg(test)]
 mod misshaped;
 #[cfg(test)]
+mod mistakes;
+#[cfg(test)]
 mod nothing_twice;
 #[cfg(test)]
 mod operations;
