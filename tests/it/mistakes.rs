@@ -25,9 +25,9 @@ fn a_key_names_one_command_directory_and_environment() {
             let mut other = first.clone();
             other[name] = value;
             let text = server.call("run_command", other).error_text();
-            let begin =
+            let reason =
                 format!("key \"deploy\" already names job 1, which was submitted with {words}");
-            assert!(text.contains(&words) && text.contains("[key_conflict]"), "{text}");
+            assert!(text.contains(&reason) && text.contains("[key_conflict]"), "{text}");
         }
     }
 }
