@@ -249,11 +249,11 @@ fn hidden_and_binary_output_is_read_by_its_hint() {
 fn a_limit_is_raised_as_its_hint_says() {
     let mut server = Launch::stdio().start();
     let write = "head -c 3000 /dev/zero > file";
-    let spill = "[output]\nlarge = \"1 KB\"\n";
+    let spill = "[output]\nlarge = \"4 KiB\"\n";
     for (command, arguments, config) in [
         ("sleep 1.5", json!({"timeout_s": 1}), ""),
         (write, json!({"limits": {"file_size": "2 KB"}}), ""),
-        ("head -c 3000 /dev/zero", json!({"on_large_output": "error"}), spill),
+        ("head -c 9000 /dev/zero", json!({"on_large_output": "error"}), spill),
     ] {
         let mut server = Launch::stdio().config(config).start();
         let mut run = arguments;
