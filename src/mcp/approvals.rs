@@ -262,11 +262,12 @@ pub(crate) fn has_answer(responses: &InputResponses) -> bool {
 
 /// Returns the consent in an elicitation result; an error unless it is a clear yes.
 fn parse_answer(result: &ElicitResult) -> Result<Consent, NoConsent> {
-    match result.action {
-        ElicitationAction::Accept => {}
-        ElicitationAction::Decline => return Err(NoConsent::QuestionDeclined),
-        // A cancel, and actions of later versions of the protocol.
-        _ => return Err(NoConsent::Dismissed),
+    if result.action == ElicitationAction::Decline {
+        return Err(NoConsent::QuestionDeclined);
+    }
+    // A cancel, or an action of a later version of the protocol.
+    if result.action != ElicitationAction::Accept {
+        return Err(NoConsent::Dismissed);
     }
     let word = result.content.as_ref().and_then(|content| content.get(APPROVAL)?.as_str());
     let choice = CHOICES.iter().find(|choice| Some(choice.word) == word);
