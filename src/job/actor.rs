@@ -19,7 +19,7 @@ use super::output_pump::{OutputBounds, Pump};
 use super::start::{self, JobVariables, OwnShell, RecentStart, build_launch};
 use super::state::{self, Effect, Event, Grace, Pace, State, TreeRemains};
 use super::stdin_writer::{
-    InputError, JobInput, KeyPress, PlainKey, StdinEnd, StdinWriteError, StdinWriter,
+    InputError, InputReceipt, JobInput, KeyPress, PlainKey, StdinEnd, StdinWriteError, StdinWriter,
 };
 use super::timers::{OutputActivity, Timer, Timers};
 use super::watchdog::Watch;
@@ -88,7 +88,7 @@ pub(super) struct Job {
 }
 
 /// Input, and the reply port of its sender.
-type EarlyInput = (JobInput, RpcReplyPort<Result<(), InputError>>);
+type EarlyInput = (JobInput, RpcReplyPort<Result<InputReceipt, InputError>>);
 
 /// The time and the signal with which the end of the tree began.
 #[derive(Debug)]
@@ -413,20 +413,21 @@ impl Job {
 
 impl Job {
     /// Takes input for the job: bytes, then a key, then the end.
-    pub(super) fn take_input(&mut self, input: JobInput) -> Result<(), InputError> {
+    pub(super) fn take_input(&mut self, input: JobInput) -> Result<InputReceipt, InputError> {
         let id = self.guard.id();
         if matches!(self.state, State::Finished { .. } | State::Draining { .. }) {
             return Err(InputError::Finished(id));
         }
+        let mut receipt = InputReceipt::default();
         if !input.bytes.is_empty() {
-            self.push(input.bytes)?;
+            receipt = self.push(input.bytes)?;
         }
         if let Some(key) = input.key {
-            self.press_key(key)?;
+            receipt = self.press_key(key)?;
         }
         match input.end {
-            StdinEnd::KeepOpen => Ok(()),
-            StdinEnd::Close => self.end_input(),
+            StdinEnd::KeepOpen => Ok(receipt),
+            StdinEnd::Close => self.end_input(receipt),
         }
     }
 
@@ -434,7 +435,7 @@ impl Job {
         self.guard.spec().stdin == Stdin::Terminal
     }
 
-    fn press_key(&mut self, key: KeyPress) -> Result<(), InputError> {
+    fn press_key(&mut self, key: KeyPress) -> Result<InputReceipt, InputError> {
         if self.has_terminal() {
             return self.push(key.bytes().into());
         }
@@ -443,25 +444,26 @@ impl Job {
                 if let Some(tree) = self.guard.tree() {
                     tokio::task::spawn_blocking(move || tree.signal(signal));
                 }
-                Ok(())
+                Ok(InputReceipt::default())
             }
-            PlainKey::End => self.end_input(),
+            PlainKey::End => self.end_input(InputReceipt::default()),
             PlainKey::Bytes(bytes) => self.push(bytes.into()),
         }
     }
 
-    /// A terminal stays open: there the end of input is a key.
-    fn end_input(&mut self) -> Result<(), InputError> {
+    /// Ends the input, and returns the receipt of what was sent last. A terminal stays open: there
+    /// the end of input is a key.
+    fn end_input(&mut self, receipt: InputReceipt) -> Result<InputReceipt, InputError> {
         if self.has_terminal() {
             return self.push(KeyPress::CtrlD.bytes().into());
         }
         match self.stdin.take() {
-            Some(_) => Ok(()),
+            Some(_) => Ok(receipt),
             None => Err(InputError::Closed(self.guard.id())),
         }
     }
 
-    fn push(&self, piece: Vec<u8>) -> Result<(), InputError> {
+    fn push(&self, piece: Vec<u8>) -> Result<InputReceipt, InputError> {
         let id = self.guard.id();
         let writer = self.stdin.as_ref().ok_or(InputError::Closed(id))?;
         writer.push(piece).map_err(|refused| match refused {

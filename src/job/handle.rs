@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 use tokio::sync::watch;
 
+use super::input_wait;
 use super::messages::{Address, JobMsg};
-use super::stdin_writer::{InputError, JobInput};
+use super::stdin_writer::{InputError, InputReceipt, JobInput};
 use crate::ids::JobId;
 use crate::outcome::{JobEnding, Outcome, StopBy};
 use crate::output::LogReader;
@@ -139,11 +140,12 @@ impl JobHandle {
     #[must_use]
     pub fn liveness(&self) -> Option<Liveness> {
         let activity = self.shared.tree.get()?.read_activity();
+        let output = self.shared.output.progress();
         (activity.processes > 0).then_some(Liveness {
             processes: activity.processes,
             cpu: activity.cpu,
             rss_bytes: activity.rss_bytes,
-            waiting_for_input: activity.waiting_for_input,
+            waiting_for_input: input_wait::is_waiting(activity.input_wait, &output),
         })
     }
 
@@ -203,11 +205,39 @@ impl JobHandle {
         self.shared.actor.get().expect("the job has begun").send(JobMsg::Fail);
     }
 
+    /// `true` if input can reach the job as long as it runs.
+    fn takes_input(&self) -> bool {
+        match self.spec().stdin {
+            Stdin::Open | Stdin::Terminal => true,
+            Stdin::Closed | Stdin::Text(_) | Stdin::Inherited => false,
+        }
+    }
+
+    /// `true` if the job waits for input now. Blocks for a short time.
+    #[must_use]
+    pub fn is_waiting_for_input(&self) -> bool {
+        let tree = self.shared.tree.get().filter(|_| self.takes_input());
+        tree.is_some_and(|tree| {
+            let activity = tree.read_input_activity();
+            input_wait::is_waiting(activity.input_wait, &self.shared.output.progress())
+        })
+    }
+
+    /// Returns once the job has waited for input for about a second. Never returns for a job that
+    /// takes no input. Cancel-safe.
+    pub async fn waited_for_input(&self) {
+        self.started().await;
+        match self.shared.tree.get().filter(|_| self.takes_input()) {
+            Some(tree) => input_wait::wait_until_waiting(tree, &self.shared.output).await,
+            None => std::future::pending().await,
+        }
+    }
+
     /// Sends input to the running job.
     ///
     /// # Errors
     /// If the job is not running, has no open input, or does not read its input.
-    pub async fn send_input(&self, input: JobInput) -> Result<(), InputError> {
+    pub async fn send_input(&self, input: JobInput) -> Result<InputReceipt, InputError> {
         let Some(actor) = self.shared.actor.get() else {
             return Err(match self.status().phase {
                 JobPhase::Queued | JobPhase::Running | JobPhase::Stopping => {
@@ -322,7 +352,7 @@ pub struct Liveness {
     pub cpu: Duration,
     /// Their resident memory.
     pub rss_bytes: u64,
-    /// One of them is blocked reading the job's standard input.
+    /// One of them waits for the job's input.
     pub waiting_for_input: bool,
 }
 

@@ -7,7 +7,7 @@ use ractor::{ActorRef, ActorStatus, RpcReplyPort, call};
 use tokio::sync::{Notify, oneshot};
 
 use super::handle::StopRequest;
-use super::stdin_writer::{InputError, JobInput};
+use super::stdin_writer::{InputError, InputReceipt, JobInput};
 use super::timers::Timer;
 use crate::outcome::{LimitKind, StartError};
 use crate::process::{Exit, Process};
@@ -29,7 +29,7 @@ pub(super) enum JobMsg {
     /// Sent by a client or the supervisor: end the job.
     Stop(StopRequest),
     /// Sent by a client. The reply comes once the input is queued, not once it was read.
-    Input(JobInput, RpcReplyPort<Result<(), InputError>>),
+    Input(JobInput, RpcReplyPort<Result<InputReceipt, InputError>>),
     /// Sent by the waiter task: the job's timeout is over.
     DeadlinePassed,
     Timer(Timer),

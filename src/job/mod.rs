@@ -9,6 +9,7 @@
 mod actor;
 mod flood;
 mod handle;
+mod input_wait;
 mod job_guard;
 mod messages;
 mod output_pump;
@@ -26,4 +27,4 @@ pub use actor::SharedJobSettings;
 pub use handle::{JobHandle, JobPhase, JobStatus, Liveness, StopRequest, StreamError, measure_cpu};
 pub use job_guard::{JobGuard, create_job};
 pub use start::JobVariables;
-pub use stdin_writer::{InputError, JobInput, KeyPress, StdinEnd};
+pub use stdin_writer::{InputError, InputReceipt, JobInput, KeyPress, StdinEnd};

@@ -3,11 +3,11 @@
 
 use thiserror::Error;
 use tokio::io::AsyncWriteExt;
-use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::ids::JobId;
-use crate::process::InputPipe;
+use crate::process::{EchoMode, InputPipe};
 
 /// The number of pieces of input that may wait for a job that does not read.
 const BACKLOG: usize = 64;
@@ -15,7 +15,14 @@ const BACKLOG: usize = 64;
 /// The writing side of a job's standard input. Dropping it is the end of input.
 #[derive(Debug)]
 pub(super) struct StdinWriter {
-    pieces: mpsc::Sender<Vec<u8>>,
+    pieces: mpsc::Sender<StdinPiece>,
+}
+
+#[derive(Debug)]
+struct StdinPiece {
+    bytes: Vec<u8>,
+    /// Told how the bytes are echoed, once they are written.
+    written: oneshot::Sender<EchoMode>,
 }
 
 /// The reason why a piece was not taken.
@@ -36,19 +43,38 @@ impl StdinWriter {
     }
 
     /// Queues one piece, which is written when the job reads.
-    pub(super) fn push(&self, piece: Vec<u8>) -> Result<(), StdinWriteError> {
-        self.pieces.try_send(piece).map_err(|refused| match refused {
+    pub(super) fn push(&self, bytes: Vec<u8>) -> Result<InputReceipt, StdinWriteError> {
+        let (written, receipt) = oneshot::channel();
+        self.pieces.try_send(StdinPiece { bytes, written }).map_err(|refused| match refused {
             TrySendError::Full(_) => StdinWriteError::Full,
             TrySendError::Closed(_) => StdinWriteError::Closed,
-        })
+        })?;
+        Ok(InputReceipt(Some(receipt)))
     }
 }
 
 /// Writes pieces until the last one is written, or the job no longer reads.
-async fn write_pieces(mut pipe: InputPipe, mut queue: mpsc::Receiver<Vec<u8>>) {
-    while let Some(piece) = queue.recv().await {
-        if pipe.write_all(&piece).await.is_err() {
+async fn write_pieces(mut pipe: InputPipe, mut queue: mpsc::Receiver<StdinPiece>) {
+    while let Some(StdinPiece { bytes, written }) = queue.recv().await {
+        let echo = pipe.echo_mode();
+        if pipe.write_all(&bytes).await.is_err() {
             return;
+        }
+        // The sender may not want to know.
+        written.send(echo).ok();
+    }
+}
+
+/// The receipt of input that was queued for a job.
+#[derive(Debug, Default)]
+pub struct InputReceipt(Option<oneshot::Receiver<EchoMode>>);
+
+impl InputReceipt {
+    /// Returns how the input is echoed, once the job has been given all of it or reads no more.
+    pub async fn written(self) -> EchoMode {
+        match self.0 {
+            Some(written) => written.await.unwrap_or_default(),
+            None => EchoMode::Off,
         }
     }
 }
@@ -63,6 +89,15 @@ pub struct JobInput {
     pub key: Option<KeyPress>,
     /// The state of the input after this piece.
     pub end: StdinEnd,
+}
+
+impl JobInput {
+    /// Returns the bytes that a terminal gets.
+    #[must_use]
+    pub fn typed_bytes(&self) -> Vec<u8> {
+        let key = self.key.map_or("", KeyPress::bytes);
+        [self.bytes.as_slice(), key.as_bytes()].concat()
+    }
 }
 
 /// The state of the input after a piece.

@@ -7,7 +7,8 @@ use std::time::Duration;
 use crate::confinement::GrantedConfinement;
 use crate::ids::JobId;
 use crate::outcome::{JobEnding, Outcome};
-use crate::output::LogProgress;
+use crate::output::excerpt::{Budget, tail};
+use crate::output::{LogProgress, LogReader};
 use crate::service::{JobHandle, JobPhase, LimitSetting, Liveness, QueuePosition, TenantClient};
 use crate::spec::Stdin;
 use crate::trace::TraceId;
@@ -24,6 +25,8 @@ pub(crate) struct JobSnapshot {
     /// The caller's jobs that hold the slots that a queued job waits for.
     pub(crate) slot_holders: Vec<SlotHolder>,
     pub(crate) output: LogProgress,
+    /// The unfinished line of output at which the job waits for input.
+    pub(crate) prompt: Option<String>,
     /// `true` if the job runs in a terminal.
     pub(crate) has_terminal: bool,
     /// Time since the last output; `None` if there was none.
@@ -121,9 +124,16 @@ impl JobSnapshot {
             State::Queued(_) | State::Running(_) | State::Stopping => Vec::new(),
         };
         let output = job.output().progress();
+        let prompt = match &state {
+            State::Running(Some(liveness)) if liveness.waiting_for_input && output.open_line => {
+                read_last_line(job.output()).await
+            }
+            State::Running(_) | State::Queued(_) | State::Stopping | State::Finished(_) => None,
+        };
         Self {
             job: job.id(),
             state,
+            prompt,
             elapsed: status.elapsed(),
             queued: status.queued_for(),
             slot_holders,
@@ -153,13 +163,23 @@ impl JobSnapshot {
         self.output.lines + u64::from(self.output.open_line)
     }
 
-    /// `true` if a process of the job is blocked reading its input.
+    /// `true` if a process of the job waits for its input.
     pub(crate) fn waits_for_input(&self) -> bool {
         match &self.state {
             State::Running(Some(liveness)) => liveness.waiting_for_input,
             State::Running(None) | State::Queued(_) | State::Stopping | State::Finished(_) => false,
         }
     }
+}
+
+/// The budget of the last output line; most lines fit.
+const LAST_LINE: Budget = Budget { max_lines: 1, ..Budget::of_bytes(200) };
+
+/// Reads the last line of output, unless it is empty or the log is busy.
+pub(crate) async fn read_last_line(log: &LogReader) -> Option<String> {
+    let section = log.read_if_idle_with(|log| tail(log, 0, LAST_LINE)).await?.sections.pop()?;
+    let text = section.text.trim();
+    (!text.is_empty()).then(|| text.to_owned())
 }
 
 impl SlotHolder {

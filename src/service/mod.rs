@@ -37,10 +37,11 @@ pub use tenant_client::{MissingCommand, TenantClient};
 pub use unreported_jobs::ReportTo;
 
 pub use crate::job::{
-    InputError, JobHandle, JobInput, JobPhase, JobStatus, JobVariables, KeyPress, Liveness,
-    SharedJobSettings, StdinEnd, StopRequest, StreamError,
+    InputError, InputReceipt, JobHandle, JobInput, JobPhase, JobStatus, JobVariables, KeyPress,
+    Liveness, SharedJobSettings, StdinEnd, StopRequest, StreamError,
 };
 pub use crate::output::RawReader;
+pub use crate::process::EchoMode;
 pub use crate::process::sandbox::{ConfinementUnavailable, OnUnavailable, SandboxSupport};
 pub use crate::spec::DEFAULT_LANE;
 pub use crate::supervisor::{

@@ -94,6 +94,7 @@ mod policy;
 #[cfg(test)]
 mod pressure;
 #[cfg(test)]
+mod prompts;
 mod protocol;
 #[cfg(test)]
 mod proxy;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::harness::{Launch, Marker, Reply, assert_nothing_null, eventually};
 
 /// Every field that the structured form may have.
-const FIELDS: [&str; 57] = [
+const FIELDS: [&str; 58] = [
     "job",
     "state",
     "outcome",
@@ -38,6 +38,7 @@ const FIELDS: [&str; 57] = [
     "removed_bytes",
     "truncated",
     "waiting_for_input",
+    "prompt",
     "background_pids",
     "confinement",
     "pipeline_exit_codes",

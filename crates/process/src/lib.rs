@@ -21,6 +21,7 @@ pub mod confinement;
 mod cwd;
 mod guardian;
 mod host;
+mod input_wait;
 mod launch;
 pub mod load;
 mod oom_score;
@@ -40,6 +41,7 @@ pub use child_defaults::{HostTag, JOB_VARIABLE, raise_thread_priority, wait_for_
 pub use cwd::{Cwd, OpenedDir};
 pub use guardian::{Guardian, ProcessRecord};
 pub use host::Host;
+pub use input_wait::InputWait;
 pub use launch::{EnvVariable, ProcessLaunch, SandboxSpec};
 pub use load::{HostLoad, host_tasks, newest_task_id};
 pub use processes::TreeScan;
@@ -49,12 +51,13 @@ pub use spawn::{DetachedLaunch, DetachedProcess, DetachedProcesses, Process, run
 pub use spawner::Spawner;
 pub use start_error::{StartError, TaskLimit};
 pub use stdio::{
-    InputPipe, LaunchStdin, OutputPipe, PipelineReport, ReportMode, StreamMode, wait_until_readable,
+    EchoMode, InputPipe, LaunchStdin, OutputPipe, PipelineReport, ReportMode, StreamMode,
+    wait_until_readable,
 };
 pub use syscalls::{
     block_child_signals, block_in_place, limit_retained_memory, thread_cpu_time, trim_memory,
 };
 pub use tree::{
-    Exit, ExitKind, LeaderProcess, ProcessTree, ResourceUsage, StoppedProcesses, TreeActivity,
-    TreeLoad, count_processes_by_session, measure_trees,
+    Exit, ExitKind, InputActivity, LeaderProcess, ProcessTree, ResourceUsage, StoppedProcesses,
+    TreeActivity, TreeLoad, count_processes_by_session, measure_trees,
 };

@@ -22,6 +22,8 @@ pub(crate) struct ProcStat {
     pub(crate) group: i32,
     pub(crate) session: i32,
     pub(crate) state: ProcessState,
+    /// `true` if its first thread uses a processor, or waits for one.
+    pub(crate) is_running: bool,
     /// Clock ticks after boot. Together with the pid it identifies a process forever.
     pub(crate) started: u64,
     /// CPU time of the process and of the children that it has waited for.
@@ -78,6 +80,7 @@ impl ProcStat {
             group: id(5)?,
             session: id(6)?,
             state: ProcessState::from_code(fields.first()?, threads),
+            is_running: *fields.first()? == "R",
             started: count(22)?,
             cpu_ticks: count(14)? + count(15)? + count(16)? + count(17)?,
             threads,
@@ -281,16 +284,15 @@ pub(crate) fn open_file_target(pid: Pid, number: u32) -> Option<PathBuf> {
     fs::read_link(proc_file(pid, &format!("fd/{number}"))).ok()
 }
 
-/// Returns the file descriptor on which a process is blocked in `read`, if it is.
-pub(crate) fn blocked_read(pid: Pid) -> Option<u32> {
-    parse_blocked_read(&fs::read_to_string(proc_file(pid, "syscall")).ok()?)
+/// Returns the threads of a process, the first one first.
+pub(crate) fn threads_of(pid: Pid) -> Vec<Pid> {
+    pids_in_dir(&proc_file(pid, "task")).collect()
 }
 
-fn parse_blocked_read(call: &str) -> Option<u32> {
-    let mut words = call.split_ascii_whitespace();
-    let number: libc::c_long = words.next()?.parse().ok()?;
-    let file = words.next()?.strip_prefix("0x")?;
-    (number == libc::SYS_read).then(|| u32::from_str_radix(file, 16).ok())?
+/// Returns the children that this thread of a process started, and those that passed to it.
+pub(crate) fn children_of_thread(pid: Pid, thread: Pid) -> io::Result<Vec<Pid>> {
+    let path = proc_file(pid, &format!("task/{thread}/children"));
+    fs::read_to_string(path).map(|list| pids_in(&list))
 }
 
 fn proc_file(pid: Pid, name: &str) -> String {
@@ -415,16 +417,6 @@ mod tests {
         assert_eq!(parse_proportional(rollup), Some(300 * 1024));
         assert_eq!(parse_proportional("Rss: 900 kB\n"), None);
         assert!(proportional_bytes(getpid()).is_some_and(|bytes| bytes > 0));
-    }
-
-    #[test]
-    fn a_blocked_read_names_its_file() {
-        let read = libc::SYS_read;
-        assert_eq!(parse_blocked_read(&format!("{read} 0x0 0x7f 0x1000 0x0")), Some(0));
-        assert_eq!(parse_blocked_read(&format!("{read} 0x1f 0x7f 0x1000 0x0")), Some(31));
-        for call in ["running", "-1 0x7ffd 0x7f", "230 0x0 0x0", ""] {
-            assert_eq!(parse_blocked_read(call), None, "{call}");
-        }
     }
 
     #[test]

@@ -545,7 +545,8 @@ mod tests {
     use crate::host::tests::host;
     use crate::start_error::StartError;
     use crate::{
-        ExitKind, LaunchStdin, OpenedDir, SandboxSpec, StreamMode, TreeActivity, cgroup, shell,
+        ExitKind, InputWait, LaunchStdin, OpenedDir, SandboxSpec, StreamMode, TreeActivity, cgroup,
+        shell,
     };
 
     const DEADLINE: Duration = Duration::from_secs(30);
@@ -876,23 +877,39 @@ mod tests {
 
     #[tokio::test]
     async fn a_process_that_waits_for_input_is_recognised() {
+        use LaunchStdin::{Null, Pipe, Terminal};
+        const POLL: &str = "exec python3 -c 'import select, socket\nfiles = select.poll(); \
+            files.register(0, select.POLLIN); FILES print(\"up\", flush=True); files.poll()'";
+        let polls = |also: &str| POLL.replace("FILES", also);
+        let socket = "s = socket.socket(); s.bind((\"127.0.0.1\", 0)); s.listen(); files.register(s, select.POLLIN);";
+        let pair = "a, b = socket.socketpair(); files.register(a, select.POLLIN);";
+        let without_input = format!("{socket} files.unregister(0);");
         for (stdin, text, expected) in [
-            (LaunchStdin::Pipe, "echo up; cat", true),
-            (LaunchStdin::Pipe, "echo up; read x", true),
-            (LaunchStdin::Terminal, "echo up; read x", true),
-            (LaunchStdin::Terminal, "echo up; read x </dev/tty", true),
-            (LaunchStdin::Pipe, "echo up; sleep 1000", false),
-            (LaunchStdin::Pipe, "echo up; sleep 1000 | cat", false),
-            (LaunchStdin::Null, "echo up; sleep 1000", false),
+            (Pipe, "echo up; cat".to_owned(), InputWait::Reads),
+            (Pipe, "echo up; read x".to_owned(), InputWait::Reads),
+            (Terminal, "echo up; read x".to_owned(), InputWait::Reads),
+            (Terminal, "echo up; read x </dev/tty".to_owned(), InputWait::Reads),
+            (Terminal, polls(""), InputWait::Polls),
+            (Pipe, polls(""), InputWait::Polls),
+            (Terminal, polls(pair), InputWait::Polls),
+            (Terminal, polls(socket), InputWait::InputOrNetwork),
+            (Terminal, polls(&without_input), InputWait::No),
+            (Terminal, "echo up; sleep 1000; true".to_owned(), InputWait::No),
+            (Pipe, "echo up; sleep 1000; true".to_owned(), InputWait::No),
+            (Pipe, "echo up; sleep 1000 | cat".to_owned(), InputWait::No),
+            (Null, "echo up; sleep 1000; true".to_owned(), InputWait::No),
         ] {
-            let mut process = host().spawn(&with_stdin(stdin, sh(text))).unwrap();
+            let mut process = host().spawn(&with_stdin(stdin, sh(&text))).unwrap();
             assert_eq!(first_line(&mut process.stdout).await, "up");
-            if expected {
-                until(text, || process.tree.read_activity().waiting_for_input).await;
+            let read = || process.tree.read_input_activity().input_wait;
+            if expected != InputWait::No {
+                until(&text, || read() == expected).await;
+                assert_eq!(process.tree.read_activity().input_wait, expected, "{text}");
             } else {
-                until(text, || process.tree.read_activity().processes > 1).await;
+                let expected = if text.contains("sleep") { 2 } else { 1 };
+                until(&text, || process.tree.read_activity().processes >= expected).await;
                 tokio::time::sleep(Duration::from_millis(50)).await;
-                assert!(!process.tree.read_activity().waiting_for_input, "{text}");
+                assert_eq!(read(), InputWait::No, "{text}");
             }
             assert_eq!(kill(&process.tree).await, [0; 0]);
         }

@@ -15,7 +15,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::{Errno, fcntl_dupfd_cloexec, ioctl_fionbio, pread, retry_on_intr};
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, Interest, ReadBuf};
 
@@ -176,7 +176,35 @@ pub(crate) enum EndOfInput {
     EndOfFileKey,
 }
 
+/// The part of a terminal job that echoes typed text to the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum EchoMode {
+    /// None: the input is a pipe, or the program asks for a password.
+    #[default]
+    Off,
+    /// The terminal, at once.
+    Terminal,
+    /// The program itself, if it does: it reads key by key, as line editors do.
+    Program,
+}
+
 impl InputPipe {
+    /// Returns how text that is written now will be echoed.
+    #[must_use]
+    pub fn echo_mode(&self) -> EchoMode {
+        let modes = match self.end {
+            EndOfInput::Close => None,
+            // The settings of a terminal can be read from our side as well.
+            EndOfInput::EndOfFileKey => tcgetattr(self.file.get_ref()).ok(),
+        };
+        match modes.map(|settings| settings.local_modes) {
+            None => EchoMode::Off,
+            Some(modes) if modes.contains(LocalModes::ECHO) => EchoMode::Terminal,
+            Some(modes) if modes.contains(LocalModes::ICANON) => EchoMode::Off,
+            Some(_) => EchoMode::Program,
+        }
+    }
+
     /// Takes a writable file that does not block.
     pub(crate) fn new(file: OwnedFd, end: EndOfInput) -> io::Result<Self> {
         Ok(Self { file: syscalls::register(file, Interest::WRITABLE)?, end })

@@ -111,6 +111,11 @@ impl ShownOutput {
         &self.text
     }
 
+    /// `true` if this is the end of the shown text.
+    pub(crate) fn ends_with(&self, text: &str) -> bool {
+        self.text.trim_end().ends_with(text)
+    }
+
     /// The body of a reply: the text, preceded by the errors in the output before it.
     pub(crate) fn body(&self) -> String {
         let matters = |hidden: &&HiddenPart| {

@@ -34,9 +34,7 @@ pub(crate) fn hint_after_job(
 ) -> Option<String> {
     let id = job.job;
     match (&job.state, reason) {
-        (State::Running(_), _) if job.waits_for_input() => Some(format!(
-            "send_input(job={id}, text=\"…\\n\") answers it; stop_jobs(jobs=[{id}]) ends it"
-        )),
+        (State::Running(_), _) if job.waits_for_input() => Some(hint_input(job)),
         (State::Running(_), AnswerReason::Ready(_)) => Some(format!(
             "it goes on: stop_jobs(jobs=[{id}]) ends it; read_output(job={id}, view=\"next\") \
              shows what it writes from now on"
@@ -200,6 +198,23 @@ fn hint_raise_limit(outcome: &Outcome, limit: &LimitSetting) -> Option<String> {
         }
         None => format!("only a larger {setting} in the configuration allows more"),
     })
+}
+
+/// Returns how to answer a job that waits for input.
+fn hint_input(job: &JobSnapshot) -> String {
+    let id = job.job;
+    if !job.has_terminal && job.output.total_bytes == 0 {
+        return hint_silent_input(id);
+    }
+    format!("send_input(job={id}, text=\"…\\n\") answers it; stop_jobs(jobs=[{id}]) ends it")
+}
+
+/// Returns what to do about a job that reads a pipe and shows nothing.
+pub(crate) fn hint_silent_input(id: JobId) -> String {
+    format!(
+        "send_input(job={id}, text=\"…\\n\") answers it; a REPL shows its prompts and results only \
+         in a terminal: stop_jobs(jobs=[{id}]), then run it again with tty=true"
+    )
 }
 
 /// Says how much of the output can still be read.

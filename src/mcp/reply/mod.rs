@@ -30,6 +30,7 @@ pub(super) use format::{count, thousands};
 pub(super) use hint::{
     AnswerReason, CutWait, TimedOutWait, hint_after_job, hint_after_jobs, hint_after_page,
     hint_after_stop, hint_after_unseen, hint_missing_command, hint_no_room, hint_reused_key,
+    hint_silent_input,
 };
 pub(super) use job_list::{
     EventSign, JobCounts, ReplyPart, client_fields, clipped, list_headline, list_line,

@@ -40,6 +40,9 @@ pub(crate) fn fields(job: &JobSnapshot, shown: Option<&ShownOutput>) -> JsonObje
     let removed = job.output.removed_bytes + job.output.cut_bytes;
     fields.put_if(removed > 0, "removed_bytes", removed);
     fields.put_if(job.waits_for_input(), "waiting_for_input", true);
+    if let Some(prompt) = &job.prompt {
+        fields.put("prompt", prompt.as_str());
+    }
     fields.put_if(!job.survivors.is_empty(), "background_pids", job.survivors.clone());
     fields.put("confinement", confinement_field(job.confinement, job.doubt.as_deref()));
     fields.put("uri", resources::output_uri(job.job));

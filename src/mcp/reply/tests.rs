@@ -33,6 +33,7 @@ pub(super) fn snapshot(job: u64, state: State, elapsed_ms: u64) -> JobSnapshot {
         slot_holders: Vec::new(),
         withheld_variables: Vec::new(),
         output: LogProgress::default(),
+        prompt: None,
         has_terminal: false,
         quiet_for: None,
         survivors: Vec::new(),
@@ -406,17 +407,20 @@ fn survivors_and_lost_output_are_in_the_verdict() {
 fn a_job_that_waits_for_input_says_how_to_answer_it() {
     let liveness =
         Liveness { processes: 1, cpu: Duration::ZERO, rss_bytes: 0, waiting_for_input: true };
-    let text = ToolReply::for_job(
-        &snapshot(3, State::Running(Some(liveness)), 1_000),
-        None,
-        ResultFormat::Both,
-    )
-    .text();
-    assert!(
-        text.starts_with("running 1s · job 3 · no output yet · waiting for input\n→ "),
-        "{text}"
-    );
-    assert!(text.contains("send_input(job=3"), "{text}");
+    let silent = snapshot(3, State::Running(Some(liveness)), 1_000);
+    let text = |job: &JobSnapshot, shown| ToolReply::for_job(job, shown, ResultFormat::Both).text();
+    let answer = "send_input(job=3, text=\"…\\n\") answers it; ";
+    let pipe = text(&silent, None);
+    let verdict = "running 1s · job 3 · no output yet · waiting for input\n→ ";
+    assert!(pipe.starts_with(&format!("{verdict}{answer}")), "{pipe}");
+    assert!(pipe.ends_with("stop_jobs(jobs=[3]), then run it again with tty=true"), "{pipe}");
+    let terminal = text(&JobSnapshot { has_terminal: true, ..silent.clone() }, None);
+    assert_eq!(terminal, format!("{verdict}{answer}stop_jobs(jobs=[3]) ends it"));
+    let asks = JobSnapshot { prompt: Some("go on?".to_owned()), ..wrote(silent, 1, 7) };
+    let hidden = text(&asks, None);
+    assert!(hidden.contains(" · waiting for input at \"go on?\"\n"), "{hidden}");
+    let shown = text(&asks, Some(output("go on? ", &[])));
+    assert!(shown.contains(" · waiting for input\ngo on? \n→ send_input(job=3"), "{shown}");
 }
 
 #[test]

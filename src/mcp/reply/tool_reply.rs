@@ -531,6 +531,7 @@ mod tests {
             slot_holders: Vec::new(),
             withheld_variables: Vec::new(),
             output: log.progress(),
+            prompt: None,
             has_terminal: false,
             quiet_for: None,
             survivors: vec![1, 2, 3],

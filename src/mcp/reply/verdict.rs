@@ -7,10 +7,9 @@ use super::format::{
     bound, count, exact, kill_note, rough, shorten_to_line, size, soon, thousands,
 };
 use crate::confinement::{Backend, Confinement, GrantedConfinement, NetworkAccess, SandboxProfile};
-use crate::mcp::snapshot::{JobSnapshot, SlotHolder, State};
+use crate::mcp::snapshot::{JobSnapshot, SlotHolder, State, read_last_line};
 use crate::outcome::{JobEnding, LimitKind, Outcome, StopBy, format_not_run, signal_name};
 use crate::output::DropReason;
-use crate::output::excerpt::{Budget, tail};
 use crate::service::{DEFAULT_LANE, JobHandle, QueuePosition};
 
 /// Formats the state or outcome of a job in one line, with the line ranges of its output that are
@@ -187,7 +186,11 @@ fn amount(job: &JobSnapshot, shown: Option<&ShownOutput>) -> Option<String> {
 fn remarks(job: &JobSnapshot, shown: Option<&ShownOutput>) -> Vec<String> {
     let mut remarks = Vec::new();
     if job.waits_for_input() {
-        remarks.push("waiting for input".to_owned());
+        // The prompt is there once: in the shown output, or here.
+        let is_shown = |prompt: &&String| !shown.is_some_and(|shown| shown.ends_with(prompt));
+        let prompt = job.prompt.as_ref().filter(is_shown);
+        let at = prompt.map(|prompt| format!(" at {prompt:?}")).unwrap_or_default();
+        remarks.push(format!("waiting for input{at}"));
     }
     remarks.extend(confinement_remark(job.confinement));
     remarks.extend(job.doubt.as_ref().map(|doubt| format!("sandboxed because {doubt}")));
@@ -261,9 +264,6 @@ fn survivors_remark(pids: &[u32]) -> Option<String> {
     }
 }
 
-/// The budget of the last output line; most lines fit.
-const LAST_LINE: Budget = Budget { max_lines: 1, ..Budget::of_bytes(200) };
-
 /// Returns the progress of the first of these jobs that has not ended.
 pub(crate) async fn progress_line<'a>(jobs: impl IntoIterator<Item = &'a JobHandle>) -> String {
     let open = jobs.into_iter().find(|job| job.status().ending().is_none());
@@ -276,7 +276,7 @@ pub(crate) async fn progress_line<'a>(jobs: impl IntoIterator<Item = &'a JobHand
 /// Returns the state of a job in one line, with its last line of output.
 pub(crate) async fn status_line(now: &JobSnapshot, job: &JobHandle) -> String {
     let mut text = verdict(now, None);
-    if let Some(last) = last_line(job).await {
+    if let Some(last) = read_last_line(job.output()).await {
         text.push_str(" · ");
         text.push_str(&last);
     }
@@ -291,18 +291,11 @@ async fn running_line(job: &JobHandle) -> String {
     let output = job.output().progress();
     let lines = count(output.lines + u64::from(output.open_line), "line", "lines");
     let mut text = format!("job {} running {} · {lines}", job.id(), rough(status.elapsed()));
-    if let Some(last) = last_line(job).await {
+    if let Some(last) = read_last_line(job.output()).await {
         text.push_str(" · ");
         text.push_str(&last);
     }
     text
-}
-
-async fn last_line(job: &JobHandle) -> Option<String> {
-    let tail = job.output().read_if_idle_with(|log| tail(log, 0, LAST_LINE)).await;
-    let section = tail?.sections.pop()?;
-    let text = section.text.trim();
-    (!text.is_empty()).then(|| text.to_owned())
 }
 
 /// Returns the remark about a sandbox; `None` if the job may do nearly everything.

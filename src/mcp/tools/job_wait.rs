@@ -1,5 +1,5 @@
 //! The wait of a call for its jobs: until they end, a line appears, a port listens, or a job is
-//! quiet. `run_command` and `wait_jobs` share it.
+//! quiet or waits for input. `run_command` and `wait_jobs` share it.
 
 use std::future::pending;
 use std::io;
@@ -7,7 +7,9 @@ use std::ops::{Range, RangeInclusive};
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
-use futures_util::future::{join_all, select_all};
+use futures_util::future::select_all;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
 use serde_json::Value;
 use tokio::time::sleep;
 
@@ -155,6 +157,8 @@ pub(super) enum WaitEvent {
     Line(MatchedLine),
     /// The job wrote nothing for the requested time.
     Quiet,
+    /// The job has waited for input for about a second.
+    WaitsForInput,
 }
 
 impl WaitEvent {
@@ -162,14 +166,14 @@ impl WaitEvent {
     pub(super) const fn line(self) -> Option<u64> {
         match self {
             Self::Line(matched) => Some(matched.line),
-            Self::Ended | Self::Quiet => None,
+            Self::Ended | Self::Quiet | Self::WaitsForInput => None,
         }
     }
 
-    /// The sign of this event in a reply; the end of a job needs none.
+    /// The sign of this event in a reply; the state of a job needs none.
     pub(super) fn sign(self) -> Option<EventSign> {
         match self {
-            Self::Ended => None,
+            Self::Ended | Self::WaitsForInput => None,
             Self::Line(matched) => Some(EventSign::matched_line(matched.line)),
             Self::Quiet => Some(EventSign::quiet()),
         }
@@ -226,6 +230,7 @@ impl<'a> JobWait<'a> {
                 line = self.line(conditions.until.as_ref()) => WaitEvent::Line(line),
                 _ = self.job.finished() => WaitEvent::Ended,
                 () = wait_until_quiet(self.job, conditions.quiet) => WaitEvent::Quiet,
+                () = self.job.waited_for_input() => WaitEvent::WaitsForInput,
             }
         })
     }
@@ -264,7 +269,8 @@ async fn wait_until_listening(client: &TenantClient, port: Option<u16>) {
     }
 }
 
-/// Waits for any or all of the futures, and returns their events.
+/// Waits for any or all of the futures, and returns their events. A job that waits for input ends
+/// the wait in any mode: without a call that answers it, it does not end.
 async fn wait_for_events(mode: WaitMode, events: Vec<EventFuture<'_>>) -> Vec<JobEvent> {
     match mode {
         WaitMode::Any => {
@@ -272,12 +278,18 @@ async fn wait_for_events(mode: WaitMode, events: Vec<EventFuture<'_>>) -> Vec<Jo
             vec![JobEvent { index, event }]
         }
         WaitMode::All => {
-            let conditions = join_all(events).await;
-            conditions
-                .into_iter()
-                .enumerate()
-                .map(|(index, event)| JobEvent { index, event })
-                .collect()
+            let indexed = events.into_iter().enumerate();
+            let mut open: FuturesUnordered<_> = indexed
+                .map(|(index, event)| event.map(move |event| JobEvent { index, event }))
+                .collect();
+            let mut found = Vec::new();
+            while let Some(event) = open.next().await {
+                found.push(event);
+                if event.event == WaitEvent::WaitsForInput {
+                    break;
+                }
+            }
+            found
         }
     }
 }
@@ -298,7 +310,7 @@ pub(super) struct MatchedLine {
 /// the log is closed without one. Lines are matched as they are displayed, and whole, even if
 /// `from` is inside one; an unfinished last line counts too, because a prompt has no newline.
 /// Cancel-safe.
-async fn find_first_match(
+pub(super) async fn find_first_match(
     log: &LogReader,
     from: u64,
     pattern: &LinePattern,
@@ -380,6 +392,9 @@ mod tests {
         assert_eq!(wait_for_events(WaitMode::Any, events).await, expected);
         let events = vec![event(ready(WaitEvent::Ended)), event(ready(WaitEvent::Quiet))];
         assert_eq!(wait_for_events(WaitMode::All, events).await.len(), 2);
+        let events = vec![event(pending()), event(ready(WaitEvent::WaitsForInput))];
+        let expected = [JobEvent { index: 1, event: WaitEvent::WaitsForInput }];
+        assert_eq!(wait_for_events(WaitMode::All, events).await, expected, "it needs an answer");
     }
 
     fn log() -> (LogWriter, LogReader) {

@@ -9,6 +9,7 @@ pub(super) mod run_command;
 mod search;
 pub(super) mod send_input;
 pub(super) mod stop_jobs;
+mod typed_echo;
 pub(super) mod wait_jobs;
 
 pub(super) use call::{

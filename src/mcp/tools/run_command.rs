@@ -34,10 +34,10 @@ const STOP_WAIT: Duration = Duration::from_millis(200);
 pub(in crate::mcp) const SPEC: ToolSpec = ToolSpec {
     name: "run_command",
     about: "Runs a shell command as a job; each call starts in the default directory with a \
-            fresh environment. Answers when it ends; when a line matches until, the TCP port \
-            listens, or quiet_s pass without output (servers); or after wait_s: then use \
-            wait_jobs, do not poll. Standard input is closed, except with stdin, tty, until, \
-            port, quiet_s or wait_s=0.",
+            fresh environment. Answers when it ends or waits for input; when a line matches \
+            until, the TCP port listens, or quiet_s pass without output (servers); or after \
+            wait_s: then use wait_jobs, do not poll. Standard input is closed, except with stdin, \
+            tty, until, port, quiet_s or wait_s=0.",
     effect: ToolEffect::Runs,
     fields: &[
         ArgSpec::required("command", ArgKind::Text, "Shell command line; with args: the program"),

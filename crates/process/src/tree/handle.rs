@@ -16,6 +16,7 @@ use super::members::{TreeIdentity, TreeLoad};
 use crate::cgroup::JobCgroup;
 use crate::children::{Child, Children};
 use crate::confinement::ResourceLimits;
+use crate::input_wait::InputWait;
 use crate::load::{self, HostLoad};
 use crate::processes::{ProcStat, pid_number};
 use crate::sandbox::job_resources::{JobResources, KillMethod, Occupancy};
@@ -55,9 +56,21 @@ pub struct TreeActivity {
     pub cpu: Duration,
     /// Memory of those, with shared pages counted in each.
     pub rss_bytes: u64,
-    /// `true` if one of them is blocked on reading our input.
-    pub waiting_for_input: bool,
+    /// The highest certainty that one of them waits for our input.
+    pub input_wait: InputWait,
 }
+
+/// The part of a tree's activity that shows whether it waits for input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct InputActivity {
+    /// The highest certainty that one of its processes waits for our input.
+    pub input_wait: InputWait,
+    /// CPU time of its processes and of the children that they waited for.
+    pub cpu: Duration,
+}
+
+/// The most processes of a tree that are looked at for input.
+const MAX_INPUT_PROCESSES: usize = 256;
 
 impl ProcessTree {
     pub(crate) fn new(identity: Arc<TreeIdentity>) -> Self {
@@ -198,8 +211,54 @@ impl ProcessTree {
             processes: members.len(),
             cpu: members.iter().map(ProcStat::cpu).sum(),
             rss_bytes: members.iter().map(ProcStat::rss_bytes).sum(),
-            waiting_for_input: members.iter().any(|stat| self.identity.waits_for_input(stat.pid)),
+            input_wait: self.input_wait_of(&members),
         }
+    }
+
+    fn input_wait_of(&self, members: &[ProcStat]) -> InputWait {
+        let parents: HashSet<i32> = members.iter().map(|stat| stat.parent).collect();
+        let waits = members.iter().map(|stat| {
+            self.identity.input_wait(stat, parents.contains(&stat.pid.as_raw_nonzero().get()))
+        });
+        match waits.max().unwrap_or_default() {
+            InputWait::Reads => InputWait::Reads,
+            // A program that takes keys while another process works for it.
+            _ if members.iter().any(|stat| stat.is_running) => InputWait::No,
+            wait => wait,
+        }
+    }
+
+    /// Reads whether the tree waits for input, from the leader down: it reads no other processes, so
+    /// that many trees can be asked often. Processes whose parent has ended are left out.
+    #[must_use]
+    pub fn read_input_activity(&self) -> InputActivity {
+        let members = self.descend_from_leader();
+        InputActivity {
+            input_wait: self.input_wait_of(&members),
+            cpu: members.iter().map(ProcStat::cpu).sum(),
+        }
+    }
+
+    /// Returns the leader and its living descendants, up to [`MAX_INPUT_PROCESSES`].
+    fn descend_from_leader(&self) -> Vec<ProcStat> {
+        let mut members = Vec::new();
+        let mut todo = vec![self.identity.leader()];
+        if self.identity.is_leader_reaped() {
+            return members;
+        }
+        while let Some(pid) = todo.pop().filter(|_| members.len() < MAX_INPUT_PROCESSES) {
+            let Some(stat) = processes::stat(pid).filter(ProcStat::is_alive) else { continue };
+            members.push(stat);
+            for thread in processes::threads_of(pid) {
+                match processes::children_of_thread(pid, thread) {
+                    Ok(children) => todo.extend(children),
+                    // A kernel without such lists. A thread that has just ended has none either;
+                    // then this costs a scan.
+                    Err(_) => return self.living_members(),
+                }
+            }
+        }
+        members
     }
 
     /// Returns the processes in its cgroup, if it has any: found without a scan of all processes of

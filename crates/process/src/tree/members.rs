@@ -13,6 +13,7 @@ use super::ProcessTree;
 use super::orphans::{AdoptedChildren, TreeId, TreeRegistry};
 use crate::cgroup::JobCgroup;
 use crate::child_defaults::ProcessTag;
+use crate::input_wait::{self, InputWait};
 use crate::processes::{self, ProcStat, ProcessKey, ProcessSnapshot, ProcessState};
 use crate::sandbox::job_resources::JobResources;
 use crate::stdio::StdioNames;
@@ -200,11 +201,9 @@ impl TreeIdentity {
         standard_files.any(|file| self.evidence.files.outputs.contains(&file))
     }
 
-    /// `true` if this process is blocked on reading our input.
-    pub(crate) fn waits_for_input(&self, pid: Pid) -> bool {
-        let file =
-            processes::blocked_read(pid).and_then(|file| processes::open_file_target(pid, file));
-        file.is_some_and(|file| self.evidence.files.inputs.contains(&file))
+    /// Returns how certainly this process waits for the job's input.
+    pub(crate) fn input_wait(&self, stat: &ProcStat, has_children: bool) -> InputWait {
+        input_wait::read_process(stat, &self.evidence.files.inputs, has_children)
     }
 
     /// Reads the children of the server that it did not create. Returns those for which `select` is

@@ -5,5 +5,7 @@ pub(crate) mod members;
 pub(crate) mod orphans;
 
 pub(crate) use handle::watch_for_exit;
-pub use handle::{Exit, ExitKind, LeaderProcess, ProcessTree, ResourceUsage, TreeActivity};
+pub use handle::{
+    Exit, ExitKind, InputActivity, LeaderProcess, ProcessTree, ResourceUsage, TreeActivity,
+};
 pub use members::{StoppedProcesses, TreeLoad, count_processes_by_session, measure_trees};
