@@ -140,7 +140,7 @@ mod tests {
 
     use super::*;
 
-    fn seen<const N: usize>(shown: [Range<u64>; N]) -> SeenOutput {
+    fn show_ranges<const N: usize>(shown: [Range<u64>; N]) -> SeenOutput {
         let mut seen = SeenOutput::default();
         shown.into_iter().for_each(|range| seen.add(range));
         seen
@@ -149,14 +149,14 @@ mod tests {
     #[test]
     fn the_first_gap_is_unseen_and_everything_after_the_last_range_is_new() {
         for (seen, unseen, end) in [
-            (seen([]), 0..u64::MAX, 0),
-            (seen([0..10]), 10..u64::MAX, 10),
-            (seen([20..30]), 0..20, 30),
-            (seen([0..10, 20..30]), 10..20, 30),
-            (seen([0..10, 20..30, 10..15]), 15..20, 30),
-            (seen([0..10, 20..30, 10..20]), 30..u64::MAX, 30),
-            (seen([0..10, 5..8, 8..12]), 12..u64::MAX, 12),
-            (seen([0..10, 12..12]), 10..u64::MAX, 10),
+            (show_ranges([]), 0..u64::MAX, 0),
+            (show_ranges([0..10]), 10..u64::MAX, 10),
+            (show_ranges([20..30]), 0..20, 30),
+            (show_ranges([0..10, 20..30]), 10..20, 30),
+            (show_ranges([0..10, 20..30, 10..15]), 15..20, 30),
+            (show_ranges([0..10, 20..30, 10..20]), 30..u64::MAX, 30),
+            (show_ranges([0..10, 5..8, 8..12]), 12..u64::MAX, 12),
+            (show_ranges([0..10, 12..12]), 10..u64::MAX, 10),
         ] {
             assert_eq!((seen.first_unseen(), seen.end()), (unseen, end), "{seen:?}");
         }
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn a_search_skips_what_was_shown_without_a_gap_once_a_wait_or_read_has_said_so() {
-        let mut output = seen([0..10, 20..30]);
+        let mut output = show_ranges([0..10, 20..30]);
         assert_eq!(output.search_start(), 0, "how much a first reply shows is a matter of timing");
         output.skip_search(0);
         assert_eq!(output.search_start(), 10, "what is in the gap is searched");

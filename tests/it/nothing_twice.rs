@@ -1,4 +1,4 @@
-//! What a caller has seen is not shown to it again: by `run_command`, `wait_jobs` and
+//! Output that a caller has seen is not shown to it again: not by `run_command`, `wait_jobs` and
 //! `read_output(view="next")`.
 
 use std::fs;
@@ -296,6 +296,17 @@ fn places_and_forms_combine_and_old_words_keep_working() {
     ] {
         let error = read(&mut server, job, arguments).error_text();
         assert!(error.contains(words), "{error}");
+    }
+}
+
+#[test]
+fn a_search_by_view_next_is_about_what_is_new() {
+    let mut server = Launch::stdio().structured().start();
+    let job = server.run("echo needle").job();
+    for (arguments, matches) in
+        [(json!({"grep": "needle"}), 1), (json!({"grep": "needle", "view": "next"}), 0)]
+    {
+        assert_eq!(read(&mut server, job, arguments).ok()["matches"], matches);
     }
 }
 

@@ -106,15 +106,17 @@ impl JobsWaitEnd {
 
     /// The reason for the answer after a wait for these jobs that did not time out.
     pub(super) fn reason(&self, waits: &[JobWait<'_>]) -> AnswerReason {
-        let events = || (0..waits.len()).filter_map(|index| Some((index, self.event(index)?)));
-        let matched = events().find(|(_, event)| event.line().is_some());
+        let events = || waits.iter().enumerate().map(|(index, wait)| (wait, self.event(index)));
+        let has_matched = |event: Option<WaitEvent>| event.and_then(WaitEvent::line).is_some();
+        if let Some((matched, _)) = events().find(|(_, event)| has_matched(*event)) {
+            return AnswerReason::Ready(Some(matched.job.id()));
+        }
         match self.port {
-            _ if matched.is_some() => {
-                AnswerReason::Ready(matched.map(|(index, _)| waits[index].job.id()))
-            }
             Some(PortStatus::Now | PortStatus::Already) => AnswerReason::Ready(None),
-            _ if events().any(|(_, event)| event == WaitEvent::Quiet) => AnswerReason::Quiet,
-            Some(PortStatus::No) | None => AnswerReason::JobState,
+            Some(PortStatus::No) | None => {
+                let is_quiet = events().any(|(_, event)| event == Some(WaitEvent::Quiet));
+                if is_quiet { AnswerReason::Quiet } else { AnswerReason::JobState }
+            }
         }
     }
 }
