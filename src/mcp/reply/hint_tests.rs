@@ -18,6 +18,9 @@ use crate::spec::Stream;
 
 const WAIT: &str = "wait_jobs(jobs=[7]) returns on exit; do other work meanwhile, do not poll";
 const INPUT: &str = "send_input(job=7, text=\"…\\n\") answers it; stop_jobs(jobs=[7]) ends it";
+const SILENT_INPUT: &str = "send_input(job=7, text=\"…\\n\") answers it; a REPL shows its prompts and \
+                            results only in a terminal: stop_jobs(jobs=[7]), then run it again \
+                            with tty=true";
 const HELD: &str = "wait_jobs(jobs=[7]) returns on exit; job 1 holds the slot: stop_jobs(jobs=[1]) \
                     if it is not needed any more";
 const HELD_BY_TWO: &str = "wait_jobs(jobs=[7]) returns on exit; jobs 1,2 hold the slots: \
@@ -27,10 +30,15 @@ fn running() -> JobSnapshot {
     snapshot(7, State::Running(None), 1000)
 }
 
-fn waiting_for_input() -> JobSnapshot {
+/// A job on a pipe that waits for input and has written nothing.
+fn waiting_in_silence() -> JobSnapshot {
     let liveness =
         Liveness { processes: 1, cpu: Duration::ZERO, rss_bytes: 0, waiting_for_input: true };
     snapshot(7, State::Running(Some(liveness)), 1000)
+}
+
+fn waiting_for_input() -> JobSnapshot {
+    wrote(waiting_in_silence(), 1, 6)
 }
 
 /// A queued job, and the jobs that hold the slots.
@@ -84,6 +92,8 @@ fn each_state_of_a_job_has_its_own_hint_in_run_wait_and_send_replies() {
         (queued(WaitsFor::Paused, &[1]), [Some(WAIT); 4]),
         (running(), [Some(WAIT), Some(ready_text), Some(quiet_text), Some(WAIT)]),
         (waiting_for_input(), [Some(INPUT); 4]),
+        (waiting_in_silence(), [Some(SILENT_INPUT); 4]),
+        (JobSnapshot { has_terminal: true, ..waiting_in_silence() }, [Some(INPUT); 4]),
         (snapshot(7, State::Stopping, 0), [Some(WAIT); 4]),
         (exited(7, 0, 0), [None; 4]),
         (exited(7, 1, 0), [None; 4]),
