@@ -232,7 +232,7 @@ impl HiddenProcess {
             is_asleep,
             is_in_foreground,
             has_children,
-            has_our_stdin: stdin.map(|stdin| inputs.iter().any(|input| *input == stdin)),
+            has_our_stdin: stdin.map(|stdin| inputs.contains(&stdin)),
             sleeps_in: KernelSleep::parse(&function),
         }
     }

@@ -212,8 +212,8 @@ fn hint_input(job: &JobSnapshot) -> String {
 /// Returns what to do about a job that reads a pipe and shows nothing.
 pub(crate) fn hint_silent_input(id: JobId) -> String {
     format!(
-        "send_input(job={id}, text=\"…\\n\") answers it; a REPL shows its prompts and results only \
-         in a terminal: stop_jobs(jobs=[{id}]), then run it again with tty=true"
+        "send_input(job={id}, text=\"…\\n\") answers it; a REPL may show its prompts only in \
+         a terminal: stop_jobs(jobs=[{id}]), then run it again with tty=true"
     )
 }
 

@@ -220,12 +220,10 @@ impl ProcessTree {
         let waits = members.iter().map(|stat| {
             self.identity.input_wait(stat, parents.contains(&stat.pid.as_raw_nonzero().get()))
         });
-        match waits.max().unwrap_or_default() {
-            InputWait::Reads => InputWait::Reads,
-            // A program that takes keys while another process works for it.
-            _ if members.iter().any(|stat| stat.is_running) => InputWait::No,
-            wait => wait,
-        }
+        let wait = waits.max().unwrap_or_default();
+        // A program that takes keys while another process works for it does not wait for them.
+        let is_at_work = wait != InputWait::Reads && members.iter().any(|stat| stat.is_running);
+        if is_at_work { InputWait::No } else { wait }
     }
 
     /// Reads whether the tree waits for input, from the leader down: it reads no other processes, so
