@@ -293,7 +293,7 @@ mod tests {
         let age = Some(Duration::from_secs(age)).filter(|age| !age.is_zero());
         let some = |number: u64| Some(number).filter(|number| *number > 0);
         RetentionBounds {
-            finished: some(finished as u64).map(|most| most as usize),
+            finished: some(finished as u64).map(|count| count as usize),
             age,
             bytes: some(bytes),
         }
@@ -472,9 +472,9 @@ mod tests {
     ) -> Vec<FreedReason> {
         let mine = jobs_of(jobs, tenant);
         let free = mine.clone().filter(|job| job.rest == JobRemains::Over);
-        let over_count = bounds.finished.is_some_and(|most| free.clone().count() > most);
+        let over_count = bounds.finished.is_some_and(|limit| free.clone().count() > limit);
         let over_bytes =
-            bounds.bytes.is_some_and(|most| mine.map(|job| job.bytes).sum::<u64>() > most);
+            bounds.bytes.is_some_and(|limit| mine.map(|job| job.bytes).sum::<u64>() > limit);
         let too_old = |job: &FinishedJob| bounds.age.is_some_and(|age| now - job.finished >= age);
         let found = [
             (Count, over_count),

@@ -80,7 +80,7 @@ const fn default_weight() -> NonZeroU32 {
 }
 
 fn deserialize_starts<'de, D: Deserializer<'de>>(input: D) -> Result<Option<NonZeroU32>, D::Error> {
-    u64::deserialize(input).map(|most| NonZeroU32::new(u32::try_from(most).unwrap_or(u32::MAX)))
+    u64::deserialize(input).map(|count| NonZeroU32::new(u32::try_from(count).unwrap_or(u32::MAX)))
 }
 
 impl Default for TenantLimits {
