@@ -18,9 +18,9 @@ use crate::spec::Stream;
 
 const WAIT: &str = "wait_jobs(jobs=[7]) returns on exit; do other work meanwhile, do not poll";
 const INPUT: &str = "send_input(job=7, text=\"…\\n\") answers it; stop_jobs(jobs=[7]) ends it";
-const SILENT_INPUT: &str = "send_input(job=7, text=\"…\\n\") answers it; a REPL shows its prompts and \
-                            results only in a terminal: stop_jobs(jobs=[7]), then run it again \
-                            with tty=true";
+const SILENT_INPUT: &str = "send_input(job=7, text=\"…\\n\") answers it; a REPL may show its prompts \
+                            only in a terminal: stop_jobs(jobs=[7]), then run it again with \
+                            tty=true";
 const HELD: &str = "wait_jobs(jobs=[7]) returns on exit; job 1 holds the slot: stop_jobs(jobs=[1]) \
                     if it is not needed any more";
 const HELD_BY_TWO: &str = "wait_jobs(jobs=[7]) returns on exit; jobs 1,2 hold the slots: \
