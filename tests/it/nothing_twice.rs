@@ -253,7 +253,7 @@ fn empty_rows_of_a_terminal_cost_nothing() {
         reply["output"].clone()
     };
     assert_eq!(shown(r"printf '\033[2J\033[20;10Hhello\n'"), "         hello\n");
-    assert_eq!(shown(r"printf 'top\033[20;1Hbottom   \033[30;1H'"), "top\n\nbottom");
+    assert_eq!(shown(r"printf 'top\033[20;1Hbottom   \033[30;1H'"), "top\n\nbottom\n");
     assert_eq!(shown(r"printf 'one\n\n\ntwo\n'"), "one\n\n\ntwo\n", "lines are no rows");
 }
 

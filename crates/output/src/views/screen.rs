@@ -119,14 +119,16 @@ impl RowBlock {
             [line] => line.row.text(),
             lines => join_rows(lines),
         };
-        text.push_str(newline);
+        if !text.ends_with('\n') {
+            text.push_str(newline);
+        }
         ScreenRows { text, lines: self.end - self.start }
     }
 }
 
 /// Joins the rows of a block as a reader wants them. A program that draws a screen leaves empty rows
-/// and spaces behind that say nothing: empty rows at the edges and spaces at the end of rows are
-/// left out, and several empty rows become one.
+/// and spaces behind that say nothing: empty rows at the start and spaces at the end of rows are
+/// left out, and several empty rows become one. Of empty rows at the end, a newline is left.
 fn join_rows(lines: &[ScreenRow]) -> String {
     let mut text = String::new();
     let mut separator = "";
@@ -141,6 +143,9 @@ fn join_rows(lines: &[ScreenRow]) -> String {
                 separator = "\n";
             }
         }
+    }
+    if separator == "\n\n" {
+        text.push('\n');
     }
     text
 }
@@ -645,7 +650,7 @@ mod tests {
     #[test]
     fn empty_rows_and_spaces_that_were_never_text_are_left_out() {
         check("\x1b[2J\x1b[20;10Hhello\n", "         hello\n");
-        check("top\x1b[20;1Hbottom   \x1b[30;1H", "top\n\nbottom");
+        check("top\x1b[20;1Hbottom   \x1b[30;1H", "top\n\nbottom\n");
         check("\x1b[2;1H~   \x1b[3;1H~   \n", "~\n~\n");
         check("one \n\n\ntwo\n", "one \n\n\ntwo\n");
     }
