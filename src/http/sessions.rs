@@ -157,7 +157,7 @@ impl BoundedSessions {
         body: &[u8],
     ) -> Option<LostSession> {
         let id = headers.get(SESSION_HEADER)?.to_str().ok()?;
-        if self.with_table(|table| table.contains(id) || table.is_deleted(id)) {
+        if self.with_table(|table| table.find(id).is_some() || table.is_deleted(id)) {
             return None;
         }
         let handshake = self.key.as_ref()?.read_handshake(tenant, id)?;
@@ -168,7 +168,7 @@ impl BoundedSessions {
 
     /// `true` if a session with this id is open.
     pub(super) fn is_open(&self, id: &SessionId) -> bool {
-        self.with_table(|table| table.contains(id))
+        self.with_table(|table| table.find(id)).is_some()
     }
 
     /// Ends the session in the headers for its client, open or lost: no call continues it.
@@ -455,6 +455,15 @@ mod tests {
         assert!(!sessions.has_session(&ids[0]).await.unwrap());
         open(&sessions, None).await;
         assert_eq!(sessions.with_table(|table| table.len()), 2);
+    }
+
+    #[tokio::test]
+    async fn a_session_is_not_open_before_its_handshake_is_over() {
+        let (sessions, _) = sessions(2);
+        let (id, _transport) = sessions.create_session().await.unwrap();
+        assert!(!sessions.is_open(&id) && !sessions.has_session(&id).await.unwrap());
+        sessions.close_session(&id).await.unwrap();
+        assert_eq!(sessions.with_table(|table| table.len()), 0);
     }
 
     #[tokio::test]
