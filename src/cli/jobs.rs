@@ -246,7 +246,7 @@ mod tests {
         assert!(lines[3].contains("killed by SIGKILL  0.4s") && lines[3].ends_with("true"));
         assert!(lines[2].ends_with("xx…"), "{table}");
         assert!(lines.iter().all(|line| line.chars().count() <= 150), "{table}");
-        let own = format_jobs(&jobs(), TenantColumn::Hidden, 300);
+        let own = format_jobs(&jobs(), TenantColumn::Hidden, 400);
         assert!(own.starts_with("JOB") && !own.contains("ci"), "{own}");
         assert!(own.contains(&"x".repeat(200)), "there is room");
         assert_eq!(format_jobs(&[], TenantColumn::FromJob, 100), "");
