@@ -202,10 +202,10 @@ impl fmt::Debug for LegacySession {
 /// Returns the request that a message cancels, if it cancels one.
 fn cancelled_request(message: &ClientJsonRpcMessage) -> Option<RequestId> {
     let JsonRpcMessage::Notification(notification) = message else { return None };
-    match &notification.notification {
-        ClientNotification::CancelledNotification(cancelled) => cancelled.params.request_id.clone(),
-        _ => None,
-    }
+    let ClientNotification::CancelledNotification(cancelled) = &notification.notification else {
+        return None;
+    };
+    cancelled.params.request_id.clone()
 }
 
 /// The transport of one service of a session.

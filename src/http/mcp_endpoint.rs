@@ -44,8 +44,8 @@ use super::settings::HttpServerSettings;
 use crate::ids::TenantId;
 use crate::lines;
 use crate::lines::{
-    DIRECTORY_HEADER, DecodedMessage, UPGRADE_PROTOCOL, decode_environment, decode_message,
-    find_id_near_ends,
+    ClientEnvironment, DIRECTORY_HEADER, DecodedMessage, UPGRADE_PROTOCOL, decode_environment,
+    decode_message, find_id_near_ends,
 };
 use crate::mcp::{Handler, InstrumentedHandler, NetworkTransport};
 use crate::service::{CallerIdentity, CallerRole};
@@ -367,16 +367,7 @@ async fn upgrade_to_lines(
     let (Some(upgrade_task), Some(caller)) = (upgrade_task, caller) else {
         return StatusCode::NOT_IMPLEMENTED.into_response();
     };
-    let handler = handler.for_caller(caller.identity);
-    let handler = match client_directory(&request) {
-        Some(directory) => handler.with_directory(&directory),
-        None => handler,
-    };
-    let handler = if is_on_this_machine(&request) && !environment.variables.is_empty() {
-        handler.with_environment(environment.variables, environment.withheld)
-    } else {
-        handler
-    };
+    let handler = for_client(handler.for_caller(caller.identity), &request, environment);
     let methods = handler.offered_methods();
     let handler = handler.instrumented(network(&request));
     let upgrade = hyper::upgrade::on(&mut request);
@@ -413,6 +404,19 @@ async fn upgrade_to_lines(
     }));
     let headers = [(CONNECTION, "upgrade"), (UPGRADE, UPGRADE_PROTOCOL)];
     (StatusCode::SWITCHING_PROTOCOLS, headers, Body::empty()).into_response()
+}
+
+/// Applies the directory and the environment of a client on this machine: jobs inherit them.
+fn for_client(handler: Handler, request: &Request, environment: ClientEnvironment) -> Handler {
+    let handler = match client_directory(request) {
+        Some(directory) => handler.with_directory(&directory),
+        None => handler,
+    };
+    if is_on_this_machine(request) && !environment.variables.is_empty() {
+        handler.with_environment(environment.variables, environment.withheld)
+    } else {
+        handler
+    }
 }
 
 fn network(request: &Request) -> NetworkTransport {

@@ -145,13 +145,14 @@ impl SessionStreams {
             JsonRpcMessage::Request(request) => {
                 by_request(&request.request.extensions().get::<OriginatingRequestId>()?.0)
             }
-            JsonRpcMessage::Notification(notification) => match &notification.notification {
-                ServerNotification::ProgressNotification(progress) => {
-                    let token = &progress.params.progress_token;
-                    self.find(|stream| stream.progress.as_ref() == Some(token))
-                }
-                _ => None,
-            },
+            JsonRpcMessage::Notification(notification) => {
+                let ServerNotification::ProgressNotification(progress) = &notification.notification
+                else {
+                    return None;
+                };
+                let token = &progress.params.progress_token;
+                self.find(|stream| stream.progress.as_ref() == Some(token))
+            }
         }
     }
 
