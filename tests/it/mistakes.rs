@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Launch, TestServer};
+use crate::harness::{Launch, Marker, TestServer};
 
 /// The text of a reply, which may be an error.
 #[track_caller]
@@ -68,6 +68,20 @@ fn a_script_that_is_not_there_is_explained_by_the_directory() {
         let hint = format!("→ ./x.sh is not in {}, where the job started", directory.display());
         assert!(text.lines().any(|line| line.starts_with(&hint)), "{arguments}: {text}");
     }
+}
+
+#[test]
+fn a_wait_for_any_job_says_which_one_had_ended_before() {
+    let marker = Marker::new();
+    let mut server = Launch::stdio().start();
+    server.run("echo over");
+    server.start(&format!("sleep {marker}"));
+    let arguments = json!({"jobs": [1, 2], "mode": "any", "wait_s": 40});
+    let text = server.call("wait_jobs", arguments).ok().text();
+    let mut lines = text.lines();
+    let first = lines.next().unwrap_or_default();
+    assert!(first.starts_with("exit 0") && first.contains("ended before this call"), "{text}");
+    assert!(!lines.any(|line| line.contains("ended before this call")), "{text}");
 }
 
 #[test]

@@ -39,6 +39,12 @@ impl EventSign {
     pub(crate) fn quiet() -> Self {
         Self { word: "quiet".to_owned(), field: "quiet", value: true.into() }
     }
+
+    /// The sign of a job that had ended before the call.
+    pub(crate) fn ended_before() -> Self {
+        let word = "ended before this call".to_owned();
+        Self { word, field: "ended_before", value: true.into() }
+    }
 }
 
 impl ReplyPart {

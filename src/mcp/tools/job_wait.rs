@@ -201,6 +201,8 @@ pub(super) struct JobWait<'a> {
     /// The offset from which lines are searched: the cursor, else the first byte that no wait or
     /// read has shown. Those lines may have been written before the call.
     pub(super) search_from: u64,
+    /// `true` if the job had ended before the call.
+    pub(super) had_ended: bool,
 }
 
 impl<'a> JobWait<'a> {
@@ -214,12 +216,13 @@ impl<'a> JobWait<'a> {
             None => None,
         };
         let seen = client.seen_output(job.id(), None);
-        Ok(Self { job, cursor, search_from: cursor.unwrap_or(seen.search_start()) })
+        let search_from = cursor.unwrap_or(seen.search_start());
+        Ok(Self { job, cursor, search_from, had_ended: job.status().ending().is_some() })
     }
 
     /// Creates the wait of the call that started the job: all of its output is searched.
     pub(super) const fn for_started(job: &'a JobHandle) -> Self {
-        Self { job, cursor: None, search_from: 0 }
+        Self { job, cursor: None, search_from: 0, had_ended: false }
     }
 
     /// Returns a future that resolves when the job ends or one of the conditions is met.

@@ -9,8 +9,8 @@ use super::job_wait::{
 use crate::ids::{JobId, JobNumber};
 use crate::mcp::args::{ArgError, Args};
 use crate::mcp::reply::{
-    AnswerReason, NewOutput, ReplyPart, ShownOutput, TimedOutWait, TokenBudget, ToolError,
-    ToolReply, hint_after_jobs, hint_no_room, show, show_from,
+    AnswerReason, EventSign, NewOutput, ReplyPart, ShownOutput, TimedOutWait, TokenBudget,
+    ToolError, ToolReply, hint_after_jobs, hint_no_room, show, show_from,
 };
 use crate::mcp::schema::{ArgKind, ArgSpec, ToolEffect, ToolSpec};
 use crate::mcp::snapshot::JobSnapshot;
@@ -123,7 +123,12 @@ async fn build_reply(
             }
             None => ShownStart::Nothing,
         };
-        jobs.push(WaitedJob { now, event, wait, start });
+        let sign = match event.and_then(WaitEvent::sign) {
+            // With several jobs it would look as if the wait had been for this one.
+            None if wait.had_ended && waits.len() > 1 => Some(EventSign::ended_before()),
+            sign => sign,
+        };
+        jobs.push(WaitedJob { now, event, sign, wait, start });
     }
     let bare = jobs.iter().map(|waited| waited.part(None)).chain(missing.iter().cloned()).collect();
     let states: Vec<_> = jobs.iter().map(|waited| (&waited.now, None)).collect();
@@ -160,6 +165,7 @@ struct WaitedJob<'a> {
     now: JobSnapshot,
     /// The event that ended the wait for this job, if any.
     event: Option<WaitEvent>,
+    sign: Option<EventSign>,
     start: ShownStart,
 }
 
@@ -176,7 +182,7 @@ enum ShownStart {
 
 impl WaitedJob<'_> {
     fn part(&self, shown: Option<&ShownOutput>) -> ReplyPart {
-        ReplyPart::for_job(&self.now, shown).with_sign(self.event.and_then(WaitEvent::sign))
+        ReplyPart::for_job(&self.now, shown).with_sign(self.sign.clone())
     }
 
     async fn read_shown(&self, budget: Budget) -> Result<Option<ShownOutput>, ToolError> {
