@@ -135,28 +135,30 @@ impl SeenOutputs {
 
 #[cfg(test)]
 mod tests {
+    use std::iter;
+
     use proptest::collection::vec;
     use proptest::prelude::*;
 
     use super::*;
 
-    fn show_ranges<const N: usize>(shown: [Range<u64>; N]) -> SeenOutput {
+    fn show_ranges(shown: &[(u64, u64)]) -> SeenOutput {
         let mut seen = SeenOutput::default();
-        shown.into_iter().for_each(|range| seen.add(range));
+        shown.iter().for_each(|(start, end)| seen.add(*start..*end));
         seen
     }
 
     #[test]
     fn the_first_gap_is_unseen_and_everything_after_the_last_range_is_new() {
         for (seen, unseen, end) in [
-            (show_ranges([]), 0..u64::MAX, 0),
-            (show_ranges([0..10]), 10..u64::MAX, 10),
-            (show_ranges([20..30]), 0..20, 30),
-            (show_ranges([0..10, 20..30]), 10..20, 30),
-            (show_ranges([0..10, 20..30, 10..15]), 15..20, 30),
-            (show_ranges([0..10, 20..30, 10..20]), 30..u64::MAX, 30),
-            (show_ranges([0..10, 5..8, 8..12]), 12..u64::MAX, 12),
-            (show_ranges([0..10, 12..12]), 10..u64::MAX, 10),
+            (show_ranges(&[]), 0..u64::MAX, 0),
+            (show_ranges(&[(0, 10)]), 10..u64::MAX, 10),
+            (show_ranges(&[(20, 30)]), 0..20, 30),
+            (show_ranges(&[(0, 10), (20, 30)]), 10..20, 30),
+            (show_ranges(&[(0, 10), (20, 30), (10, 15)]), 15..20, 30),
+            (show_ranges(&[(0, 10), (20, 30), (10, 20)]), 30..u64::MAX, 30),
+            (show_ranges(&[(0, 10), (5, 8), (8, 12)]), 12..u64::MAX, 12),
+            (show_ranges(&[(0, 10), (12, 12)]), 10..u64::MAX, 10),
         ] {
             assert_eq!((seen.first_unseen(), seen.end()), (unseen, end), "{seen:?}");
         }
@@ -164,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_search_skips_what_was_shown_without_a_gap_once_a_wait_or_read_has_said_so() {
-        let mut output = show_ranges([0..10, 20..30]);
+        let mut output = show_ranges(&[(0, 10), (20, 30)]);
         assert_eq!(output.search_start(), 0, "how much a first reply shows is a matter of timing");
         output.skip_search(0);
         assert_eq!(output.search_start(), 10, "what is in the gap is searched");
@@ -180,8 +182,8 @@ mod tests {
         let one = CallerSession::Connection(1);
         let other = CallerSession::Connection(2);
         let job = JobId::local(1);
-        seen.add((&one, job, None), [0..10].into_iter());
-        seen.add((&one, job, Some(Stream::Stderr)), [10..20].into_iter());
+        seen.add((&one, job, None), iter::once(0..10));
+        seen.add((&one, job, Some(Stream::Stderr)), iter::once(10..20));
         let end = |key| seen.find(key).end();
         assert_eq!(end((&one, job, None)), 10);
         assert_eq!(end((&one, job, Some(Stream::Stderr))), 20);
@@ -194,7 +196,7 @@ mod tests {
         let seen = SeenOutputs::default();
         let session = CallerSession::Connection(1);
         for number in 1..=3 * MAX_OUTPUTS as u64 {
-            seen.add((&session, JobId::local(number), None), [0..1].into_iter());
+            seen.add((&session, JobId::local(number), None), iter::once(0..1));
         }
         assert!(seen.rows.lock().unwrap().len() <= MAX_OUTPUTS);
     }
