@@ -22,12 +22,12 @@ io = 0
 fn the_same_key_number_and_description_are_two_jobs() {
     let mut world = TenantServer::new();
     let [mut alice, mut bob] = ["alice", "bob"].map(|tenant| world.client(tenant));
-    let wish =
+    let arguments =
         |word: &str| json!({"command": format!("echo {word}"), "key": "k", "description": "d"});
     for (client, word) in [(&mut alice, "hers"), (&mut bob, "his")] {
-        let first = client.call("run_command", wish(word)).ok();
+        let first = client.call("run_command", arguments(word)).ok();
         assert_eq!((first.job(), &first["output"]), (1, &json!(format!("{word}\n"))));
-        let again = client.call("run_command", wish("another")).ok();
+        let again = client.call("run_command", arguments(word)).ok();
         assert_eq!(again["output"], first["output"], "the key names the same job");
         assert_eq!(client.jobs("all"), [1]);
         let found = client.call("list_jobs", json!({"text": "d"})).ok();
@@ -71,8 +71,8 @@ fn a_full_queue_does_not_say_how_many_wait() {
     alice.start(json!({"command": format!("sleep {sleeps}")}));
     sleeps.wait_alive();
     alice.start(json!({"command": "true", "lane": "build"}));
-    let refusal = |bob: &mut TenantSession, wish| {
-        let refused = bob.call("run_command", wish);
+    let refusal = |bob: &mut TenantSession, arguments| {
+        let refused = bob.call("run_command", arguments);
         assert_eq!(refused["error_code"], "queue_full", "{}", refused.0);
         refused.error_text()
     };
