@@ -249,8 +249,8 @@ impl DropCause {
     #[must_use]
     pub const fn can_be_passed(self) -> bool {
         match self {
-            Self::Dangerous | Self::Servers => false,
-            Self::ByRule | Self::SecretName | Self::SecretValue(_) | Self::Unlisted => true,
+            Self::Dangerous | Self::Servers | Self::ByRule => false,
+            Self::SecretName | Self::SecretValue(_) | Self::Unlisted => true,
         }
     }
 

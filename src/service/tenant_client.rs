@@ -433,18 +433,26 @@ impl TenantClient {
         output: &str,
     ) -> Option<MissingCommand> {
         let name = find_missing_command(&ending.outcome, output)?.to_owned();
-        if let (JobProgram::Direct { .. }, Some((program, argument))) =
-            (&job.spec().program, name.split_once(char::is_whitespace))
+        if let JobProgram::Direct { .. } = job.spec().program
+            && let Some((program, argument)) = name.split_once(char::is_whitespace)
+            && !program.contains('/')
         {
             let program = program.to_owned();
             let argument = argument.trim_start().to_owned();
             return Some(MissingCommand::HoldsArguments { program, argument });
         }
+        // The name comes from the job, which must not learn about files that it cannot see itself.
+        let sees_all_files = match job.spec().confinement.effective.profile {
+            SandboxProfile::None | SandboxProfile::Default => true,
+            SandboxProfile::WorkspaceWrite | SandboxProfile::ReadOnly => false,
+        };
         let environment = Arc::clone(self.variables());
         let directory = job.spec().cwd.clone();
         let search = move || {
             if name.contains('/') {
-                let is_missing = Path::new(&name).is_relative() && !directory.join(&name).exists();
+                let is_missing = sees_all_files
+                    && Path::new(&name).is_relative()
+                    && !directory.join(&name).exists();
                 return is_missing
                     .then_some(MissingCommand::NotInDirectory { path: name, directory });
             }

@@ -10,17 +10,26 @@ use crate::spec::{CallMode, Priority};
 /// The most jobs in one block.
 const BLOCK: usize = 512;
 
-/// The sort key of a waiting job: priority, then whether a caller waits for it, then arrival.
+/// The number of jobs that arrive after a background job and may still start before it, if their
+/// callers wait for them.
+const PASSING_JOBS: u64 = 1000;
+
+/// The sort key of a waiting job: priority, then turn, then arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ticket {
     priority: Priority,
-    call_mode: CallMode,
+    /// The arrival number, or a later one for a job that lets others pass.
+    turn: u64,
     arrival: u64,
 }
 
 impl Ticket {
     pub(super) const fn new(priority: Priority, call_mode: CallMode, arrival: u64) -> Self {
-        Self { priority, call_mode, arrival }
+        let turn = match call_mode {
+            CallMode::Foreground => arrival,
+            CallMode::Background => arrival + PASSING_JOBS,
+        };
+        Self { priority, turn, arrival }
     }
 
     /// Returns the arrival number.
@@ -33,7 +42,7 @@ impl Ord for Ticket {
     fn cmp(&self, other: &Self) -> Ordering {
         #[cfg(test)]
         steps::count(1);
-        let key = |ticket: &Self| (Reverse(ticket.priority), ticket.call_mode, ticket.arrival);
+        let key = |ticket: &Self| (Reverse(ticket.priority), ticket.turn, ticket.arrival);
         key(self).cmp(&key(other))
     }
 }

@@ -6,13 +6,14 @@
 //! first job starts next. A tenant that just had its share is remembered until virtual time has
 //! reached its tag, so submitting one job at a time brings no advantage.
 //!
-//! **Inside a tenant** each lane has a line (`line.rs`): by priority, then by arrival. Between its
-//! lanes the best first job among those that have room comes next.
+//! **Inside a tenant** each lane has a line (`line.rs`): by priority, then by arrival, except that
+//! jobs whose callers wait pass background jobs. Between its lanes the best first job among those that
+//! have room comes next.
 //!
 //! **Cost.** Each lane keeps the tenants that could start something there in the order of their
 //! turns (`fair.rs`). Every operation touches one tenant in each lane, so it costs O(lanes · log
-//! n), and never searches all jobs or tenants. Only `find_position` counts blocks of a line, one per few
-//! hundred jobs. Only a change of limits visits every tenant.
+//! n), and never searches all jobs or tenants. Only `find_position` counts blocks of a line, one per
+//! few hundred jobs. Only a change of limits visits every tenant.
 
 mod fair;
 mod limits;

@@ -135,6 +135,26 @@ fn a_job_whose_caller_waits_starts_before_background_jobs_of_the_same_priority()
 }
 
 #[test]
+fn a_background_job_starts_although_calls_keep_coming() {
+    let mut queue = Queue::new(limits(1));
+    let background = EnqueueRequest {
+        call_mode: CallMode::Background,
+        ..enqueue_request("a", "default", Normal)
+    };
+    queue.push(id(1), background);
+    push(&mut queue, 2, "a");
+    for number in 3..5000 {
+        push(&mut queue, number, "a");
+        let started = queue.next().expect("the slot is free");
+        queue.release(started, Some(SECOND));
+        if started == id(1) {
+            return;
+        }
+    }
+    panic!("the background job waits for ever");
+}
+
+#[test]
 fn tenants_take_turns_by_weight() {
     let mut limits = limits(1);
     let weight = 3.try_into().unwrap();
