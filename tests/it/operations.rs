@@ -173,7 +173,7 @@ fn listening_is_a_long_poll_and_its_end_is_no_error() {
 fn sessions_over_http_go_up_and_down_beside_their_limit() {
     let mut server = Launch::http().start();
     assert_eq!(sessions(&mut server, "http"), (1.0, 0.0));
-    let limit = "shellyard_mcp_sessions_limit 256";
+    let limit = "shellyard_mcp_sessions_limit 2000";
     assert!(server.metrics().lines().any(|line| line == limit));
     server.http().end_session();
     eventually("it is over", || sessions(&mut server, "http") == (0.0, 1.0));
