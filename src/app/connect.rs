@@ -36,17 +36,25 @@ pub(super) fn find_upstream(
     } else {
         None
     };
-    let client = with_environment(with_current_directory(client)?, loaded, environment)?;
+    let client = with_current_directory(client)?;
+    let client = match encode_for_server(client.target(), loaded, environment)? {
+        Some(encoded) => client.with_upgrade_body(encoded),
+        None => client,
+    };
     Ok(Upstream { client, launch })
 }
 
-/// Adds the environment of this process, as far as its own settings let it pass to jobs: jobs of this
-/// client inherit it. The server applies its settings to it as well.
-fn with_environment(
-    client: ServerClient,
+/// Returns the environment of this process, as far as its own settings let it pass to jobs: jobs of
+/// this client inherit it. The server applies its settings to it as well. `None` for a server on another
+/// machine, which has no use for it and no right to see it.
+fn encode_for_server(
+    target: &ServerTarget,
     loaded: &Loaded,
     environment: &Environment,
-) -> Result<ServerClient, AppError> {
+) -> Result<Option<Vec<u8>>, AppError> {
+    if !target.is_local() {
+        return Ok(None);
+    }
     let selected = rules::select_client_variables(loaded, environment)?;
     let withheld = selected.withheld_names().map(str::to_owned).collect();
     let variables = selected.kept;
@@ -54,7 +62,7 @@ fn with_environment(
     if !encoded.left_out.is_empty() {
         events::environment_truncated(&encoded.left_out);
     }
-    Ok(client.with_upgrade_body(encoded.bytes))
+    Ok(Some(encoded.bytes))
 }
 
 /// Adds the header with the current directory: jobs of this client run there by default.
@@ -178,6 +186,7 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::config::{ConfigSources, load};
 
     fn words(target: &str) -> Result<String, String> {
         let target = ServerTarget::parse(target, "/mcp").unwrap();
@@ -192,6 +201,29 @@ mod tests {
         for elsewhere in ["http://10.0.0.1:7", "http://example.org", "https://localhost:7"] {
             let error = words(elsewhere).unwrap_err();
             assert!(error.contains("this machine") && error.contains("shellyard serve"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_environment_goes_only_to_servers_of_this_machine() {
+        let environment =
+            Environment::from_pairs([("VIRTUAL_ENV", "/venv"), ("API_TOKEN", "a secret")]);
+        let sources = ConfigSources {
+            file: Some("/dev/null".into()),
+            environment: Environment::default(),
+            flags: Vec::new(),
+        };
+        let loaded = load(sources).unwrap();
+        let encode = |target: &str| {
+            let target = ServerTarget::parse(target, "/mcp").unwrap();
+            encode_for_server(&target, &loaded, &environment).unwrap()
+        };
+        for here in ["/s", "http://localhost:7", "http://[::1]:7", "https://127.0.0.1:7"] {
+            let sent = encode(here).unwrap();
+            assert!(String::from_utf8_lossy(&sent).contains("VIRTUAL_ENV"), "{here}");
+        }
+        for elsewhere in ["http://10.0.0.1:7", "http://example.org", "https://example.org"] {
+            assert_eq!(encode(elsewhere), None, "{elsewhere}");
         }
     }
 

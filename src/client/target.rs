@@ -113,6 +113,16 @@ impl ServerTarget {
         &self.endpoint
     }
 
+    /// `true` if the address itself says that the server runs on this machine: a socket, or a loopback
+    /// host. Names are not looked up.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        match &self.endpoint {
+            Endpoint::Tcp(authority) | Endpoint::Tls(authority) => authority.loopback().is_some(),
+            Endpoint::Socket(_) => true,
+        }
+    }
+
     /// The path of the MCP endpoint.
     #[must_use]
     pub fn path(&self) -> &str {
