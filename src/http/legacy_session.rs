@@ -8,6 +8,7 @@ use std::convert::Infallible;
 use std::fmt;
 use std::future::ready;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use rmcp::model::{
     ClientJsonRpcMessage, ClientNotification, GetExtensions as _, InitializeRequestParams,
@@ -117,8 +118,13 @@ impl LegacySession {
     ) -> Result<EventReceiver, UnknownStream> {
         self.with_state(|state| match after {
             None => Ok(state.streams.open_own()),
-            Some(last) => state.streams.resume(last),
+            Some(last) => state.streams.resume(last, Instant::now()),
         })
+    }
+
+    /// Drops the replies that no client has fetched in time.
+    pub(super) fn drop_expired_replies(&self, now: Instant) {
+        self.with_state(|state| state.streams.drop_expired(now));
     }
 
     /// Ends the session and the calls in flight.
@@ -136,7 +142,7 @@ impl LegacySession {
         SessionNotifier::new(move |notification: ServerNotification| {
             let Some(session) = session.upgrade() else { return false };
             let message = ServerJsonRpcMessage::notification(notification);
-            session.with_state(|state| state.streams.send(message));
+            session.with_state(|state| state.streams.send(message, Instant::now()));
             !session.ended.is_cancelled()
         })
     }
@@ -181,7 +187,7 @@ impl LegacySession {
             {
                 state.next_request = state.next_request.max(number + 1);
             }
-            state.streams.send(message);
+            state.streams.send(message, Instant::now());
         });
         if reply.is_some() {
             self.end_idle_service();

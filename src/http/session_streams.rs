@@ -1,12 +1,13 @@
 //! The event streams of one legacy session: one for each request in flight, and the session's own,
-//! which the client opens with GET. Pure, except for the channels to the responses.
+//! which the client opens with GET. Pure and without a clock, except for the channels to the responses.
 //!
-//! A client that has lost a stream names the last event that it has seen, and gets the later ones.
+//! A client that has lost a stream names the last event that it has seen, and gets the later ones. If
+//! the reply came while the client was not connected, its stream is kept for a while.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::str::FromStr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rmcp::model::{
     ClientRequest, GetExtensions as _, GetMeta as _, JsonRpcMessage, JsonRpcRequest, ProgressToken,
@@ -24,6 +25,12 @@ const MAX_UNREAD: usize = 32;
 
 /// The streams of one session that are open without ever getting a message.
 const MAX_SPARE: usize = 32;
+
+/// The streams of one session that are kept because no client was connected when the reply came.
+const MAX_FINISHED: usize = 4;
+
+/// The time for which such a stream is kept.
+const KEEP_FINISHED: Duration = Duration::from_secs(60);
 
 /// The time after which a client reconnects a stream that has ended.
 const RECONNECT_AFTER: Duration = Duration::from_secs(3);
@@ -43,6 +50,8 @@ pub(super) struct SessionStreams {
     /// The number of the next request's stream.
     next_number: u64,
     requests: BTreeMap<u64, RequestStream>,
+    /// The streams whose reply no client has received, oldest first.
+    finished: VecDeque<FinishedStream>,
     own: EventStream,
     /// Streams beside the session's own. Clients that open several expect them to stay open, and
     /// must get each message once.
@@ -56,12 +65,21 @@ struct RequestStream {
     events: EventStream,
 }
 
+/// A stream that ended while no client was connected to it.
+#[derive(Debug)]
+struct FinishedStream {
+    number: u64,
+    events: EventStream,
+    ended: Instant,
+}
+
 impl SessionStreams {
     pub(super) fn new(primed: IsPrimed) -> Self {
         Self {
             primed,
             next_number: 0,
             requests: BTreeMap::new(),
+            finished: VecDeque::new(),
             own: EventStream::default(),
             spare: VecDeque::new(),
         }
@@ -92,14 +110,27 @@ impl SessionStreams {
     ///
     /// # Errors
     /// When the stream does not exist, or no longer.
-    pub(super) fn resume(&mut self, last: EventId) -> Result<EventReceiver, UnknownStream> {
-        match last.stream {
-            None => Ok(self.connect_own(last.event)),
-            Some(number) => {
-                let stream = self.requests.get_mut(&number).ok_or(UnknownStream)?;
-                Ok(stream.events.connect(last.event, IsPrimed(false)))
-            }
+    pub(super) fn resume(
+        &mut self,
+        last: EventId,
+        now: Instant,
+    ) -> Result<EventReceiver, UnknownStream> {
+        let Some(number) = last.stream else { return Ok(self.connect_own(last.event)) };
+        if let Some(stream) = self.requests.get_mut(&number) {
+            return Ok(stream.events.connect(last.event, IsPrimed(false)));
         }
+        self.drop_expired(now);
+        let finished = self.finished.iter_mut().find(|stream| stream.number == number);
+        let events = &mut finished.ok_or(UnknownStream)?.events;
+        let received = events.connect(last.event, IsPrimed(false));
+        // Nothing follows the reply. The events stay: the client may lose this connection as well.
+        events.client = None;
+        Ok(received)
+    }
+
+    /// Drops the finished streams that were kept long enough.
+    pub(super) fn drop_expired(&mut self, now: Instant) {
+        self.finished.retain(|stream| now.duration_since(stream.ended) < KEEP_FINISHED);
     }
 
     fn connect_own(&mut self, after: u64) -> EventReceiver {
@@ -116,11 +147,12 @@ impl SessionStreams {
     }
 
     /// Sends a message of the server on the stream to which it belongs. A reply ends its stream.
-    pub(super) fn send(&mut self, message: ServerJsonRpcMessage) {
+    pub(super) fn send(&mut self, message: ServerJsonRpcMessage, now: Instant) {
         match self.find_request_stream(&message) {
             Some(number) if is_reply(&message) => {
                 if let Some(mut stream) = self.requests.remove(&number) {
                     stream.events.send(message);
+                    self.keep_unsent(number, stream.events, now);
                 }
             }
             Some(number) => {
@@ -130,6 +162,18 @@ impl SessionStreams {
             }
             None => self.own.send(message),
         }
+    }
+
+    /// Keeps a stream that has ended, unless a client was connected and got the reply.
+    fn keep_unsent(&mut self, number: u64, events: EventStream, now: Instant) {
+        if events.sent == events.last {
+            return;
+        }
+        self.drop_expired(now);
+        if self.finished.len() == MAX_FINISHED {
+            self.finished.pop_front();
+        }
+        self.finished.push_back(FinishedStream { number, events, ended: now });
     }
 
     /// Ends the stream of a request that its client has cancelled: no reply follows.
@@ -278,6 +322,14 @@ mod tests {
         notification("notifications/resources/list_changed", json!({}))
     }
 
+    fn resume(
+        streams: &mut SessionStreams,
+        last: &str,
+        now: Instant,
+    ) -> Result<EventReceiver, UnknownStream> {
+        streams.resume(last.parse()?, now)
+    }
+
     /// The ids of the events that have arrived; `over` is added if the stream has ended.
     fn arrived(received: &mut EventReceiver) -> Vec<String> {
         let mut ids = Vec::new();
@@ -300,7 +352,7 @@ mod tests {
         let mut first = streams.open_for_request(&request(7, "a"));
         let mut second = streams.open_for_request(&request(8, "b"));
         for message in [progress("b"), progress("unknown"), list_changed(), reply(8), reply(9)] {
-            streams.send(message);
+            streams.send(message, Instant::now());
         }
         assert_eq!(arrived(&mut first), [""; 0]);
         assert_eq!(arrived(&mut second), ["1/1", "2/1", "over"], "a reply ends its stream");
@@ -313,24 +365,60 @@ mod tests {
     fn a_lost_stream_continues_after_the_last_event_that_was_seen() {
         let mut streams = SessionStreams::new(IsPrimed(true));
         let mut lost = streams.open_for_request(&request(7, "a"));
-        streams.send(progress("a"));
+        streams.send(progress("a"), Instant::now());
         assert_eq!(arrived(&mut lost), ["0/0", "1/0"]);
         drop(lost);
-        streams.send(progress("a"));
-        let mut again = streams.resume("1/0".parse().unwrap()).unwrap();
-        streams.send(reply(7));
+        streams.send(progress("a"), Instant::now());
+        let mut again = resume(&mut streams, "1/0", Instant::now()).unwrap();
+        streams.send(reply(7), Instant::now());
         assert_eq!(arrived(&mut again), ["2/0", "3/0", "over"]);
-        assert_eq!(streams.resume("3/0".parse().unwrap()).unwrap_err(), UnknownStream);
+        assert_eq!(resume(&mut streams, "3/0", Instant::now()).unwrap_err(), UnknownStream);
         for text in ["", "x", "1/", "/1", "1/2/3"] {
             assert_eq!(text.parse::<EventId>(), Err(UnknownStream), "{text}");
         }
     }
 
     #[test]
+    fn a_reply_that_came_without_a_client_is_kept_for_one_that_reconnects() {
+        let mut streams = SessionStreams::new(IsPrimed(true));
+        let begun = Instant::now();
+        drop(streams.open_for_request(&request(7, "a")));
+        streams.send(progress("a"), begun);
+        streams.send(reply(7), begun);
+        let just_in_time = begun + KEEP_FINISHED - Duration::from_millis(1);
+        for now in [begun, just_in_time] {
+            let mut again = resume(&mut streams, "0/0", now).unwrap();
+            assert_eq!(arrived(&mut again), ["1/0", "2/0", "over"], "also after a second loss");
+        }
+        let mut reused = streams.open_for_request(&request(7, "a"));
+        streams.send(progress("a"), begun);
+        assert_eq!(arrived(&mut reused), ["0/1", "1/1"], "the id of the call is free");
+        let expired = resume(&mut streams, "0/0", begun + KEEP_FINISHED);
+        assert_eq!(expired.unwrap_err(), UnknownStream);
+    }
+
+    #[test]
+    fn few_finished_streams_are_kept_and_none_whose_reply_arrived() {
+        let mut streams = SessionStreams::new(IsPrimed(false));
+        let begun = Instant::now();
+        for id in (0..).take(MAX_FINISHED + 1) {
+            drop(streams.open_for_request(&request(id, "a")));
+            streams.send(reply(id), begun);
+        }
+        assert_eq!(resume(&mut streams, "0/0", begun).unwrap_err(), UnknownStream, "the oldest");
+        assert!(resume(&mut streams, "0/1", begun).is_ok());
+        streams.drop_expired(begun + KEEP_FINISHED);
+        assert!(streams.finished.is_empty());
+        let _connected = streams.open_for_request(&request(9, "a"));
+        streams.send(reply(9), begun);
+        assert!(streams.finished.is_empty(), "the client has the reply");
+    }
+
+    #[test]
     fn messages_without_a_stream_wait_for_the_next_one() {
         let mut streams = SessionStreams::new(IsPrimed(false));
         for _ in 0..MAX_RECENT + 2 {
-            streams.send(list_changed());
+            streams.send(list_changed(), Instant::now());
         }
         let mut own = streams.open_own();
         let waited = arrived(&mut own);
@@ -345,7 +433,7 @@ mod tests {
         let mut streams = SessionStreams::new(IsPrimed(false));
         let mut own = streams.open_own();
         let mut spare: Vec<_> = (0..=MAX_SPARE).map(|_| streams.open_own()).collect();
-        streams.send(list_changed());
+        streams.send(list_changed(), Instant::now());
         assert_eq!(arrived(&mut own), ["1"]);
         assert_eq!(arrived(&mut spare[0]), ["over"], "there are too many");
         assert_eq!(arrived(&mut spare[1]), [""; 0]);
@@ -356,9 +444,9 @@ mod tests {
         let mut streams = SessionStreams::new(IsPrimed(false));
         let mut received = streams.open_for_request(&request(7, "a"));
         for _ in 0..MAX_UNREAD * 2 {
-            streams.send(progress("a"));
+            streams.send(progress("a"), Instant::now());
         }
-        streams.send(reply(7));
+        streams.send(reply(7), Instant::now());
         let ids = arrived(&mut received);
         assert_eq!(ids.len(), MAX_UNREAD + 1, "{ids:?}");
         assert_eq!(ids[MAX_UNREAD - 1], format!("{}/0", MAX_UNREAD * 2 + 1));

@@ -195,6 +195,15 @@ impl SessionTable {
         }
     }
 
+    /// Drops the replies of all sessions that no client has fetched in time.
+    pub(super) fn drop_expired_replies(&self, now: Instant) {
+        for entry in self.sessions.values() {
+            if let SessionStage::Open(session) = &entry.stage {
+                session.drop_expired_replies(now);
+            }
+        }
+    }
+
     /// Returns the sessions that have to end at `now`: idle ones, and those that have lost their
     /// client.
     pub(super) fn unused(&self, now: Instant, timeouts: SessionTimeouts) -> Vec<SessionId> {

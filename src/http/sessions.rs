@@ -130,12 +130,14 @@ impl BoundedSessions {
         Self { services, table: Arc::new(Mutex::new(SessionTable::new(limit))), key }
     }
 
-    /// Ends sessions that are idle or have lost their client, until the session manager is dropped.
+    /// Ends sessions that are idle or have lost their client, and drops old replies, until the session manager is dropped.
     pub(super) async fn close_unused_sessions(sessions: Weak<Self>, timeouts: SessionTimeouts) {
         loop {
             sleep(timeouts.idle.min(timeouts.hang_up) / CHECKS_PER_TIMEOUT).await;
             let Some(sessions) = sessions.upgrade() else { return };
-            for id in sessions.with_table(|table| table.unused(Instant::now(), timeouts)) {
+            let now = Instant::now();
+            sessions.with_table(|table| table.drop_expired_replies(now));
+            for id in sessions.with_table(|table| table.unused(now, timeouts)) {
                 sessions.end_session(&id);
             }
         }

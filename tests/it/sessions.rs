@@ -1,6 +1,7 @@
 //! HTTP sessions of legacy clients: how their streams begin, how they outlive a restart, and when
 //! their client counts as gone.
 
+use std::fs;
 use std::io::Read as _;
 
 use rustix::process::Signal;
@@ -12,6 +13,8 @@ use crate::harness::{
 use crate::tenants::tokens::create_token;
 
 const LIST_CHANGED: &str = "notifications/resources/list_changed";
+
+const IN_FLIGHT: &str = "shellyard_mcp_operations_in_flight{class=\"run\"}";
 
 const LEGACY: Era = Era::Legacy("2025-11-25");
 
@@ -72,6 +75,43 @@ fn streams_of_newer_clients_begin_with_an_id_to_reconnect_by() {
     for stream in [call, own] {
         let data = stream.lines().find(|line| line.starts_with("data:")).expect("an event");
         assert!(is_empty_data(data) && stream.contains("retry:"), "{stream}");
+    }
+}
+
+/// `true` if the server at this address has an open connection, also one that its client has closed.
+fn has_connections(address: &str) -> bool {
+    const ESTABLISHED: &str = "01";
+    const CLOSE_WAIT: &str = "08";
+    let port: u16 = address.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
+    let port = format!(":{port:04X}");
+    let sockets = fs::read_to_string("/proc/net/tcp").expect("the sockets of this machine");
+    sockets.lines().any(|line| {
+        let mut fields = line.split_whitespace().skip(1);
+        let is_ours = fields.next().is_some_and(|local| local.ends_with(&port));
+        is_ours && fields.nth(1).is_some_and(|state| [ESTABLISHED, CLOSE_WAIT].contains(&state))
+    })
+}
+
+#[test]
+fn a_client_that_was_away_when_its_call_ended_gets_the_reply_later() {
+    let mut server = Launch::http().era(LEGACY).start();
+    let client = server.http().clone();
+    let dir = private_dir();
+    let end = dir.path().join("end");
+    let command = format!("until [ -e {} ]; do sleep 0.05; done; echo here-it-is", end.display());
+    let call = json!({"name": "run_command", "arguments": {"command": command, "wait_s": 45}});
+    let mut lost = client.post(&LEGACY.request(77, "tools/call", call));
+    let begin = read_up_to(&mut lost, "\n\n");
+    let id = begin.lines().find_map(|line| line.strip_prefix("id:")).expect("an id").trim();
+    eventually("the call has begun", || server.metric(IN_FLIGHT) > 0.5);
+    drop(lost);
+    eventually("the server has seen the loss", || !has_connections(client.address()));
+    assert!(server.metric(IN_FLIGHT) > 0.5, "the call goes on");
+    fs::write(&end, "").expect("the file");
+    eventually("the call has ended", || server.metric(IN_FLIGHT) < 0.5);
+    for time in ["first", "second"] {
+        let reply = client.resume_stream(id).answer().text();
+        assert!(reply.contains("\"id\":77") && reply.contains("here-it-is"), "{time}: {reply}");
     }
 }
 

@@ -65,11 +65,23 @@ impl HttpLink {
     /// Opens a connection and requests the stream of the session without reading anything.
     #[track_caller]
     pub(crate) fn open_stream(&self) -> HttpConnection {
-        let session = self.session();
         let mut connection = HttpConnection::open(&self.address);
-        let request = HttpRequest::get("/mcp").header("Accept", "text/event-stream");
-        connection.send(&self.with_token(request.header("Mcp-Session-Id", session)));
+        connection.send(&self.stream_request());
         connection
+    }
+
+    /// Opens a connection and requests the events after the one with this id.
+    #[track_caller]
+    pub(crate) fn resume_stream(&self, last_event: &str) -> HttpConnection {
+        let mut connection = HttpConnection::open(&self.address);
+        connection.send(&self.stream_request().header("Last-Event-ID", last_event));
+        connection
+    }
+
+    #[track_caller]
+    fn stream_request(&self) -> HttpRequest {
+        let request = HttpRequest::get("/mcp").header("Accept", "text/event-stream");
+        self.with_token(request.header("Mcp-Session-Id", self.session()))
     }
 
     #[track_caller]
