@@ -62,6 +62,22 @@ struct SessionState {
     next_request: i64,
 }
 
+impl SessionState {
+    /// Sends a message to the running service.
+    ///
+    /// # Errors
+    /// When no service runs: the message itself.
+    fn send_to_service(
+        &self,
+        message: Box<ClientJsonRpcMessage>,
+    ) -> Result<(), Box<ClientJsonRpcMessage>> {
+        match &self.input {
+            Some(input) => input.send(message).map_err(|unsent| unsent.0),
+            None => Err(message),
+        }
+    }
+}
+
 impl LegacySession {
     pub(super) fn new(start_service: ServiceStarter, primed: IsPrimed) -> Arc<Self> {
         let streams = SessionStreams::new(primed);
@@ -147,15 +163,11 @@ impl LegacySession {
         })
     }
 
-    /// Sends a message to the running service. A request starts one if there is none.
+    /// Sends a message to the running service. A request starts one if there is none, or if it has
+    /// ended by itself.
     fn deliver(self: &Arc<Self>, message: ClientJsonRpcMessage) {
         let started = self.with_state(|state| {
-            let message = Box::new(message);
-            if let Some(input) = &state.input {
-                // The service reads until the sender is dropped, or the session has ended.
-                input.send(message).ok();
-                return None;
-            }
+            let Err(message) = state.send_to_service(Box::new(message)) else { return None };
             let JsonRpcMessage::Request(_) = &*message else { return None };
             let (input, received) = mpsc::unbounded_channel();
             input.send(message).ok();
@@ -352,5 +364,43 @@ impl Transport<RoleServer> for HandshakeTransport {
 
     async fn close(&mut self) -> Result<(), Infallible> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(Clone)]
+    struct Quiet;
+
+    impl ServerHandler for Quiet {}
+
+    fn message(value: serde_json::Value) -> ClientJsonRpcMessage {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_service_that_ended_by_itself_is_replaced_by_the_next_request() {
+        let started = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&started);
+        let start = service_starter(Quiet, InitializeRequestParams::default());
+        let first_one_ends: ServiceStarter = Box::new(move |transport, ended| {
+            if count.fetch_add(1, Ordering::Relaxed) > 0 {
+                start(transport, ended);
+            }
+        });
+        let session = LegacySession::new(first_one_ends, IsPrimed(false));
+        let ping = |id| message(json!({"jsonrpc": "2.0", "id": id, "method": "ping"}));
+        let _unanswered = session.request(ping(1)).unwrap();
+        session.accept(message(json!({"jsonrpc": "2.0", "method": "notifications/initialized"})));
+        assert_eq!(started.load(Ordering::Relaxed), 1, "only a request starts one");
+        let mut received = session.request(ping(2)).unwrap();
+        assert_eq!(started.load(Ordering::Relaxed), 2);
+        assert!(received.recv().await.is_some(), "the new service replies");
     }
 }
