@@ -129,7 +129,7 @@ impl JobProgram {
 }
 
 /// The standard input of a job.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Stdin {
     /// End of file at the first read.
     Closed,

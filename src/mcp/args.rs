@@ -248,9 +248,9 @@ impl Args {
         let Some(value) = self.values.remove(name) else { return Ok(None) };
         let bytes = value.as_str().map_or_else(|| parse_whole(&value), size::parse);
         let bytes = bytes.filter(|bytes| *bytes > 0);
-        bytes
-            .map(Some)
-            .ok_or_else(|| wrong_type_error(name, "a size such as 65536 or \"2 GB\"", &value))
+        bytes.map(Some).ok_or_else(|| {
+            wrong_type_error(name, "a size with its unit, such as \"200 MB\" or \"2 GB\"", &value)
+        })
     }
 
     /// Reads one of the words in `meanings` and returns its value.

@@ -39,6 +39,8 @@ pub(crate) struct JobSnapshot {
     pub(crate) doubt: Option<Arc<str>>,
     /// The directories that the job may write to, if that is limited.
     pub(crate) writable: Vec<PathBuf>,
+    /// `true` if the caller was shown later output of the job, but not all that came before it.
+    pub(crate) has_skipped_output: bool,
     /// The server's variables that the job did not get, if it has failed and the caller may know them.
     pub(crate) withheld_variables: Vec<String>,
     /// The setting of the limit that ended the job.
@@ -144,6 +146,7 @@ impl JobSnapshot {
             confinement: job.spec().confinement,
             doubt: job.spec().doubt.clone(),
             writable: client.writable_dirs(job.spec()),
+            has_skipped_output: false,
             withheld_variables,
             limit: status.ending().and_then(|it| client.limit_setting(job.spec(), &it.outcome)),
             trace_id: job.spec().trace.id_known_to_caller(),

@@ -446,11 +446,17 @@ impl TenantClient {
             SandboxProfile::None | SandboxProfile::Default => true,
             SandboxProfile::WorkspaceWrite | SandboxProfile::ReadOnly => false,
         };
+        // A later command of a shell line may run in another directory.
+        let is_first_word = match &job.spec().program {
+            JobProgram::Shell(text) => text.trim_start().starts_with(&name),
+            JobProgram::Direct { .. } => true,
+        };
         let environment = Arc::clone(self.variables());
         let directory = job.spec().cwd.clone();
         let search = move || {
             if name.contains('/') {
                 let is_missing = sees_all_files
+                    && is_first_word
                     && Path::new(&name).is_relative()
                     && !directory.join(&name).exists();
                 return is_missing

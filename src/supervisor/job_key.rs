@@ -10,6 +10,7 @@ use crate::spec::JobSpec;
 pub struct JobKey {
     text: String,
     command: u64,
+    input: u64,
     directory: u64,
     environment: u64,
 }
@@ -18,6 +19,7 @@ pub struct JobKey {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyDifference {
     Command,
+    Input,
     Directory,
     Environment,
 }
@@ -31,6 +33,7 @@ impl JobKey {
         Self {
             text,
             command: digest(&spec.program),
+            input: digest(&spec.stdin),
             directory: digest(&spec.cwd),
             environment: digest(&environment),
         }
@@ -44,6 +47,8 @@ impl JobKey {
     pub(super) const fn difference(&self, other: &Self) -> Option<KeyDifference> {
         if self.command != other.command {
             Some(KeyDifference::Command)
+        } else if self.input != other.input {
+            Some(KeyDifference::Input)
         } else if self.directory != other.directory {
             Some(KeyDifference::Directory)
         } else if self.environment != other.environment {
@@ -64,6 +69,7 @@ impl fmt::Display for KeyDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Command => "another command",
+            Self::Input => "another standard input",
             Self::Directory => "another directory",
             Self::Environment => "other environment variables",
         })
@@ -74,9 +80,10 @@ impl fmt::Display for KeyDifference {
 mod tests {
     use super::*;
     use crate::job::tests::spec;
+    use crate::spec::Stdin;
 
     #[test]
-    fn a_key_tells_another_command_directory_and_environment_from_a_retry() {
+    fn a_key_tells_another_request_from_a_retry() {
         let key = |spec: &JobSpec| JobKey::new("deploy".to_owned(), spec);
         let pairs = |pairs: &[(&str, &str)]| {
             pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
@@ -89,6 +96,7 @@ mod tests {
                 JobSpec { program: spec("make all").program, ..first.clone() },
                 KeyDifference::Command,
             ),
+            (JobSpec { stdin: Stdin::Text("y".to_owned()), ..first.clone() }, KeyDifference::Input),
             (JobSpec { cwd: "/elsewhere".into(), ..first.clone() }, KeyDifference::Directory),
             (JobSpec { env: pairs(&[("A", "1")]), ..first.clone() }, KeyDifference::Environment),
         ] {

@@ -19,6 +19,7 @@ fn a_key_names_one_command_directory_and_environment() {
         assert!(run_text(&mut server, first.clone()).contains("nothing was run again"));
         for (name, value, words) in [
             ("command", json!("echo two"), "another command"),
+            ("stdin", json!("yes"), "another standard input"),
             ("cwd", json!("/"), "another directory"),
             ("env", json!({"A": "1"}), "other environment variables"),
         ] {
@@ -58,6 +59,14 @@ fn a_program_with_an_argument_in_its_name_is_explained() {
 }
 
 #[test]
+fn a_shell_line_with_arguments_is_explained() {
+    let mut server = Launch::stdio().start();
+    let text = run_text(&mut server, json!({"command": "echo $HOME | cat", "args": ["x"]}));
+    let hint = "→ with args, command is the program alone: leave args out for a shell line";
+    assert!(text.lines().any(|line| line == hint), "{text}");
+}
+
+#[test]
 fn a_script_that_is_not_there_is_explained_by_the_directory() {
     let mut server = Launch::stdio().start();
     let directory = server.work();
@@ -68,6 +77,8 @@ fn a_script_that_is_not_there_is_explained_by_the_directory() {
         let hint = format!("→ ./x.sh is not in {}, where the job started", directory.display());
         assert!(text.lines().any(|line| line.starts_with(&hint)), "{arguments}: {text}");
     }
+    let text = run_text(&mut server, json!({"command": "cd / && ./x.sh"}));
+    assert!(!text.contains("where the job started"), "it was looked for elsewhere: {text}");
 }
 
 #[test]

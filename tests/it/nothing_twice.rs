@@ -348,3 +348,18 @@ fn a_screen_is_what_the_terminal_shows_now() {
     assert!(rows.lines().count() <= 40, "{rows:?}");
     assert_eq!(screen["encoding"], "screen");
 }
+
+#[test]
+fn output_that_was_skipped_while_a_job_ran_is_offered_at_its_end() {
+    let mut server = Launch::stdio().start();
+    let command = "seq 1 100; until [ -e go ]; do sleep 0.05; done";
+    let job = server.call("run_command", json!({"command": command, "wait_s": 0})).ok().job();
+    let tail = server.call("wait_jobs", json!({"jobs": [job], "until": "^100$"})).ok().text();
+    assert!(!tail.contains("\n50\n"), "only the last lines of a running job: {tail}");
+    fs::write(server.work().join("go"), "").expect("a file of ours");
+    let end = server.call("wait_jobs", json!({"jobs": [job]})).ok().text();
+    let hint = format!("earlier output was not shown yet: read_output(job={job}, view=\"next\")");
+    assert!(end.contains(&hint), "{end}");
+    let next = server.call("read_output", json!({"job": job, "view": "next"})).ok().text();
+    assert!(next.contains("\n50\n") && !next.contains("\n100"), "{next}");
+}

@@ -50,9 +50,15 @@ pub(crate) fn hint_after_job(
     }
 }
 
+/// Characters that only a shell understands.
+const SHELL_SYNTAX: [char; 10] = ['$', '|', '&', ';', '<', '>', '`', '*', '"', '\''];
+
 /// Says what the likely mistake is if a command was not found.
 pub(crate) fn hint_missing_command(missing: &MissingCommand) -> String {
     match missing {
+        MissingCommand::HoldsArguments { argument, .. } if argument.contains(SHELL_SYNTAX) => {
+            "with args, command is the program alone: leave args out for a shell line".to_owned()
+        }
         MissingCommand::HoldsArguments { program, argument } => format!(
             "with args, command is the program alone: command={program:?}, args=[{argument:?}, …]"
         ),
@@ -131,6 +137,9 @@ fn hint_after_end(
             Some(format!(
                 "{kept}: read_output(job={id}, view=\"next\") or read_output(job={id}, grep=\"…\")"
             ))
+        }
+        Some(_) | None if job.has_skipped_output => {
+            Some(format!("earlier output was not shown yet: read_output(job={id}, view=\"next\")"))
         }
         Some(_) | None => None,
     };
@@ -361,7 +370,13 @@ fn hint_caught_up(job: &JobSnapshot, shown: &ShownOutput, next: &str) -> String 
     let id = job.job;
     let is_text = matches!(shown.form, OutputEncoding::Text | OutputEncoding::Decoded { .. });
     match hint_after_job(job, None, &AnswerReason::JobState) {
-        Some(hint) if job.waits_for_input() || matches!(job.state, State::Queued(_)) => hint,
+        Some(hint)
+            if job.waits_for_input()
+                || matches!(job.state, State::Queued(_))
+                || !job.survivors.is_empty() =>
+        {
+            hint
+        }
         // A wait shows what is new, as text of both streams.
         _ if is_text && shown.stream.is_none() => {
             format!("so far all: wait_jobs(jobs=[{id}]) shows what is new")

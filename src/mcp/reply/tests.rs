@@ -31,6 +31,7 @@ pub(super) fn snapshot(job: u64, state: State, elapsed_ms: u64) -> JobSnapshot {
         elapsed: Duration::from_millis(elapsed_ms),
         queued: Duration::ZERO,
         slot_holders: Vec::new(),
+        has_skipped_output: false,
         withheld_variables: Vec::new(),
         output: LogProgress::default(),
         prompt: None,

@@ -529,6 +529,7 @@ mod tests {
             elapsed: Duration::from_secs(1),
             queued: Duration::ZERO,
             slot_holders: Vec::new(),
+            has_skipped_output: false,
             withheld_variables: Vec::new(),
             output: log.progress(),
             prompt: None,

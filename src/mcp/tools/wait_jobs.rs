@@ -109,8 +109,10 @@ async fn build_reply(
 ) -> Result<ToolReply, ToolError> {
     let mut jobs = Vec::new();
     for (index, wait) in waits.iter().enumerate() {
-        let now = call.snapshot(wait.job).await;
-        let new_from = call.client.seen_output(now.job, None).end();
+        let mut now = call.snapshot(wait.job).await;
+        let seen = call.client.seen_output(now.job, None);
+        let new_from = seen.end();
+        now.has_skipped_output = seen.first_unseen().start < new_from;
         let event = ended.event(index);
         let start = match wait.cursor {
             Some(cursor) => ShownStart::Cursor(cursor),
