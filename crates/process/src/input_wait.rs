@@ -26,9 +26,10 @@ pub enum InputWait {
     Hidden,
     /// It waits for input or for the network, like `ssh`: for which of them, only its output tells.
     InputOrNetwork,
-    /// It polls its input, perhaps beside other files.
+    /// It polls its input, perhaps beside other files, or reads it with one of several threads.
     Polls,
-    /// It reads its input, and nothing else ends this call.
+    /// It reads its input with its only thread: nothing else ends this call, and it does nothing
+    /// else.
     Reads,
 }
 
@@ -44,19 +45,45 @@ pub(crate) fn read_process(stat: &ProcStat, inputs: &[PathBuf], has_children: bo
     if inputs.is_empty() || stat.state != ProcessState::Active {
         return InputWait::No;
     }
-    let mut found = InputWait::No;
-    for thread in processes::threads_of(stat.pid).into_iter().take(MAX_THREADS) {
-        let wait = match fs::read_to_string(format!("/proc/{}/task/{thread}/syscall", stat.pid)) {
-            Ok(call) => BlockedCall::parse(&call)
-                .map_or(InputWait::No, |call| judge_call(stat.pid, call, inputs)),
+    let threads = processes::threads_of(stat.pid);
+    let activities = threads.into_iter().take(MAX_THREADS).map(|thread| {
+        match fs::read_to_string(format!("/proc/{}/task/{thread}/syscall", stat.pid)) {
+            Ok(call) if call.trim_end() == RUNNING => ThreadActivity::Runs,
+            Ok(call) => ThreadActivity::Sleeps(
+                BlockedCall::parse(&call)
+                    .map_or(InputWait::No, |call| judge_call(stat.pid, call, inputs)),
+            ),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                judge_hidden(&HiddenProcess::read(stat, inputs, has_children))
+                let process = HiddenProcess::read(stat, inputs, has_children);
+                ThreadActivity::Sleeps(judge_hidden(&process))
             }
-            Err(_) => InputWait::No,
-        };
-        found = found.max(wait);
+            Err(_) => ThreadActivity::Sleeps(InputWait::No),
+        }
+    });
+    judge_threads(&activities.collect::<Vec<_>>())
+}
+
+/// The content of /proc/PID/task/TID/syscall of a thread that is not blocked.
+const RUNNING: &str = "running";
+
+/// The activity of one thread of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ThreadActivity {
+    Runs,
+    Sleeps(InputWait),
+}
+
+/// Judges a process by its threads. A program with several of them may take input with one while
+/// another works, so a blocked read is certain only for a single thread.
+fn judge_threads(threads: &[ThreadActivity]) -> InputWait {
+    let mut found = InputWait::No;
+    for thread in threads {
+        match *thread {
+            ThreadActivity::Runs => return InputWait::No,
+            ThreadActivity::Sleeps(wait) => found = found.max(wait),
+        }
     }
-    found
+    if threads.len() > 1 { found.min(InputWait::Polls) } else { found }
 }
 
 /// Judges a blocked call by the files that it waits for.
@@ -120,7 +147,8 @@ impl BlockedCall {
         let mut words = text.split_ascii_whitespace();
         let number: libc::c_long = words.next()?.parse().ok()?;
         let mut argument = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
-        let (first, second) = (argument()?, argument()?);
+        let first = argument()?;
+        let second = argument()?;
         let file = || u32::try_from(first).ok();
         #[cfg(target_arch = "x86_64")]
         match number {
@@ -307,6 +335,26 @@ mod tests {
         }
         for other in ["running", "-1 0x7ffd 0x7f", "0 0x0", "0 zero 0x1", ""] {
             assert_eq!(BlockedCall::parse(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_read_is_certain_only_for_a_single_thread() {
+        use InputWait::{Hidden, InputOrNetwork, No, Polls, Reads};
+        use ThreadActivity::{Runs, Sleeps};
+        for (threads, expected) in [
+            (&[Sleeps(Reads)][..], Reads),
+            (&[Sleeps(Polls)], Polls),
+            (&[Runs], No),
+            (&[], No),
+            (&[Sleeps(No), Sleeps(Reads)], Polls),
+            (&[Sleeps(Reads), Sleeps(Reads)], Polls),
+            (&[Sleeps(No), Sleeps(InputOrNetwork)], InputOrNetwork),
+            (&[Sleeps(Hidden), Sleeps(No)], Hidden),
+            (&[Runs, Sleeps(Reads)], No),
+            (&[Sleeps(No), Sleeps(Polls), Runs], No),
+        ] {
+            assert_eq!(judge_threads(threads), expected, "{threads:?}");
         }
     }
 

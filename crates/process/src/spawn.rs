@@ -884,6 +884,10 @@ mod tests {
         let socket = "s = socket.socket(); s.bind((\"127.0.0.1\", 0)); s.listen(); files.register(s, select.POLLIN);";
         let pair = "a, b = socket.socketpair(); files.register(a, select.POLLIN);";
         let without_input = format!("{socket} files.unregister(0);");
+        // A program that takes commands with a thread of its own.
+        const THREAD: &str = "exec python3 -c 'import sys, threading, time\n\
+            threading.Thread(target=sys.stdin.read).start()\nprint(\"up\", flush=True)\nMAIN'";
+        let reads_beside = |main: &str| THREAD.replace("MAIN", main);
         for (stdin, text, expected) in [
             (Pipe, "echo up; cat".to_owned(), InputWait::Reads),
             (Pipe, "echo up; read x".to_owned(), InputWait::Reads),
@@ -894,6 +898,9 @@ mod tests {
             (Terminal, polls(pair), InputWait::Polls),
             (Terminal, polls(socket), InputWait::InputOrNetwork),
             (Terminal, polls(&without_input), InputWait::No),
+            (Pipe, reads_beside("time.sleep(1000)"), InputWait::Polls),
+            (Terminal, reads_beside("time.sleep(1000)"), InputWait::Polls),
+            (Pipe, reads_beside("while True: pass"), InputWait::No),
             (Terminal, "echo up; sleep 1000; true".to_owned(), InputWait::No),
             (Pipe, "echo up; sleep 1000; true".to_owned(), InputWait::No),
             (Pipe, "echo up; sleep 1000 | cat".to_owned(), InputWait::No),
