@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 use tokio::sync::watch;
 
-use super::input_wait;
+use super::input_wait::{self, PromptRule};
 use super::messages::{Address, JobMsg};
 use super::stdin_writer::{InputError, InputReceipt, JobInput};
 use crate::ids::JobId;
@@ -225,10 +225,10 @@ impl JobHandle {
 
     /// Returns once the job has waited for input for about a second. Never returns for a job that
     /// takes no input. Cancel-safe.
-    pub async fn waited_for_input(&self) {
+    pub async fn waited_for_input(&self, rule: PromptRule) {
         self.started().await;
         match self.shared.tree.get().filter(|_| self.takes_input()) {
-            Some(tree) => input_wait::wait_until_waiting(tree, &self.shared.output).await,
+            Some(tree) => input_wait::wait_until_waiting(tree, &self.shared.output, rule).await,
             None => std::future::pending().await,
         }
     }

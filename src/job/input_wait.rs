@@ -36,9 +36,32 @@ pub(super) const fn is_waiting(wait: InputWait, output: &LogProgress) -> bool {
     }
 }
 
+/// The need for a prompt before a wait for input is reported, if the program could go on without
+/// input: it polls, or has other threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PromptRule {
+    Optional,
+    /// For a caller that waits for other work of the job: a server with keyboard commands takes
+    /// input all the time.
+    Required,
+}
+
+/// `true` if a wait for input ends the wait of a caller.
+const fn is_reported(wait: InputWait, output: &LogProgress, rule: PromptRule) -> bool {
+    let is_certain = match (rule, wait) {
+        (PromptRule::Optional, _) | (PromptRule::Required, InputWait::Reads) => true,
+        (
+            PromptRule::Required,
+            InputWait::No | InputWait::Hidden | InputWait::InputOrNetwork | InputWait::Polls,
+        ) => false,
+    };
+    is_waiting(wait, output) && (is_certain || output.open_line)
+}
+
 /// The checks of one job so far.
 #[derive(Debug)]
 struct InputChecks {
+    rule: PromptRule,
     total_bytes: u64,
     /// The first of the checks since which the job has only waited for input.
     waiting: Option<InputCheck>,
@@ -61,8 +84,8 @@ enum NextStep {
 }
 
 impl InputChecks {
-    const fn new(now: Instant) -> Self {
-        Self { total_bytes: 0, waiting: None, changed: now }
+    const fn new(now: Instant, rule: PromptRule) -> Self {
+        Self { rule, total_bytes: 0, waiting: None, changed: now }
     }
 
     /// Records a check, and returns the next step.
@@ -70,7 +93,7 @@ impl InputChecks {
         let has_written = output.total_bytes != self.total_bytes;
         self.total_bytes = output.total_bytes;
         let began = self.waiting.take();
-        if is_waiting(activity.input_wait, output) {
+        if is_reported(activity.input_wait, output, self.rule) {
             let goes_on = |check: &InputCheck| {
                 let is_idle = activity.input_wait == InputWait::Reads
                     || check.has_been_idle(now, activity.cpu);
@@ -92,17 +115,18 @@ impl InputChecks {
 }
 
 impl InputCheck {
-    /// `true` if the job has used almost no CPU time since this check.
+    /// `true` if the job has used almost no CPU time since this check. The time of a process that
+    /// has ended is no longer counted, so less of it is a sign of work as well.
     fn has_been_idle(&self, now: Instant, cpu: Duration) -> bool {
         let length = now.saturating_duration_since(self.at);
-        cpu.saturating_sub(self.cpu) <= CLOCK_TICKS.max(length / BUSY_SHARE)
+        cpu.abs_diff(self.cpu) <= CLOCK_TICKS.max(length / BUSY_SHARE)
     }
 }
 
 /// Returns once the job has waited for input for about a second. Costs nothing while the job writes
 /// output, and little while it does nothing. Cancel-safe.
-pub(super) async fn wait_until_waiting(tree: &Arc<ProcessTree>, log: &LogReader) {
-    let mut checks = InputChecks::new(Instant::now());
+pub(super) async fn wait_until_waiting(tree: &Arc<ProcessTree>, log: &LogReader, rule: PromptRule) {
+    let mut checks = InputChecks::new(Instant::now(), rule);
     loop {
         let output = log.progress();
         let quiet = output.last_output.map_or(CHECK_INTERVAL, |at| at.elapsed());
@@ -157,10 +181,30 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_caller_that_waits_for_other_work_is_told_only_of_prompts_and_certain_waits() {
+        let prompt = wrote(5);
+        let line = LogProgress { open_line: false, ..prompt };
+        for (wait, after_prompt, after_line) in [
+            (InputWait::No, false, false),
+            (InputWait::Hidden, true, false),
+            (InputWait::InputOrNetwork, true, false),
+            (InputWait::Polls, true, false),
+            (InputWait::Reads, true, true),
+        ] {
+            assert_eq!(is_reported(wait, &prompt, PromptRule::Required), after_prompt, "{wait:?}");
+            assert_eq!(is_reported(wait, &line, PromptRule::Required), after_line, "{wait:?}");
+            for output in [&prompt, &line] {
+                let is_reported = is_reported(wait, output, PromptRule::Optional);
+                assert_eq!(is_reported, is_waiting(wait, output), "{wait:?}");
+            }
+        }
+    }
+
     /// Returns the number of checks up to the report; 0 if there was none.
     fn checks_until_report(checks: impl Iterator<Item = (InputActivity, LogProgress)>) -> usize {
         let start = Instant::now();
-        let mut state = InputChecks::new(start);
+        let mut state = InputChecks::new(start, PromptRule::Optional);
         let mut now = start;
         for (index, (activity, output)) in checks.enumerate() {
             match state.record(now, activity, &output) {
@@ -201,13 +245,17 @@ mod tests {
         let works = |wait| (0..60).map(move |index| (activity(wait, index * 100), wrote(5)));
         assert_eq!(checks_until_report(works(InputWait::Polls)), 0);
         assert_eq!(checks_until_report(works(InputWait::Hidden)), 0);
+        // One process of a build ends after the other.
+        let builds =
+            (0..60).map(|index| (activity(InputWait::Polls, 9000 - index * 100), wrote(5)));
+        assert_eq!(checks_until_report(builds), 0);
         assert_ne!(checks_until_report(works(InputWait::Reads)), 0, "a blocked read is certain");
     }
 
     #[test]
     fn a_job_that_does_nothing_is_checked_less_often() {
         let start = Instant::now();
-        let mut checks = InputChecks::new(start);
+        let mut checks = InputChecks::new(start, PromptRule::Optional);
         let idle = activity(InputWait::No, 0);
         assert_eq!(checks.record(start, idle, &wrote(5)), NextStep::CheckIn(STEP));
         let later = start + UNCHANGED_FOR;

@@ -25,6 +25,7 @@ mod watchdog;
 
 pub use actor::SharedJobSettings;
 pub use handle::{JobHandle, JobPhase, JobStatus, Liveness, StopRequest, StreamError, measure_cpu};
+pub use input_wait::PromptRule;
 pub use job_guard::{JobGuard, create_job};
 pub use start::JobVariables;
 pub use stdin_writer::{InputError, InputReceipt, JobInput, KeyPress, StdinEnd};

@@ -38,7 +38,7 @@ pub use unreported_jobs::ReportTo;
 
 pub use crate::job::{
     InputError, InputReceipt, JobHandle, JobInput, JobPhase, JobStatus, JobVariables, KeyPress,
-    Liveness, SharedJobSettings, StdinEnd, StopRequest, StreamError,
+    Liveness, PromptRule, SharedJobSettings, StdinEnd, StopRequest, StreamError,
 };
 pub use crate::output::RawReader;
 pub use crate::process::EchoMode;

@@ -142,12 +142,16 @@ fn a_job_that_does_something_else_does_not_wait_for_input() {
     // Like a test runner that takes keys while its tests run.
     const WORKER: &str = "(while :; do :; done) & exec python3 -c 'import select; \
         print(end=\"tests: \", flush=True); select.select([0], [], [])'";
+    // Like `cargo watch`: a thread takes commands while another process builds.
+    const BUILDER: &str = "exec python3 -c 'import subprocess, sys, threading; \
+        threading.Thread(target=sys.stdin.read).start(); print(\"building\", flush=True); \
+        subprocess.run([\"sh\", \"-c\", \"while :; do :; done\"])'";
     let mut server = Launch::stdio().structured().config("[queue]\nslots = 20\n").start();
     let sleep = format!("printf 'wait: '; sleep {marker}");
     let follow = "echo one >log; exec tail -f log";
     let computes = "printf 'build: '; while :; do :; done";
     let mut jobs = Vec::new();
-    for command in [&*sleep, follow, computes, SERVER, CLIENT, WORKER] {
+    for command in [&*sleep, follow, computes, SERVER, CLIENT, WORKER, BUILDER] {
         for tty in [false, true] {
             let arguments = json!({"command": command, "tty": tty, "wait_s": 0});
             jobs.push(server.call("run_command", arguments).ok().job());
@@ -158,6 +162,22 @@ fn a_job_that_does_something_else_does_not_wait_for_input() {
     assert!(!hint.contains("send_input"), "{}", reply.0);
     for job in reply["jobs"].as_array().expect("jobs") {
         assert_eq!(job["state"], "running", "{job}");
+    }
+}
+
+#[test]
+fn a_server_that_takes_commands_does_not_end_the_wait_for_its_line() {
+    // Like `quarkus dev`: it is idle while it starts, and its last line is no prompt.
+    const SERVER: &str = "exec python3 -c 'import sys, threading, time; \
+        threading.Thread(target=sys.stdin.read).start(); print(\"starting\", flush=True); \
+        time.sleep(4); print(\"ready\", flush=True); time.sleep(1000)'";
+    let mut server = Launch::stdio().structured().start();
+    for tty in [false, true] {
+        let arguments =
+            json!({"command": SERVER, "tty": tty, "until": "ready", "wait_s": WAIT.as_secs()});
+        let reply = server.call("run_command", arguments).ok();
+        let output = reply["output"].as_str().unwrap_or_default();
+        assert!(output.contains("ready"), "tty={tty}: {}", reply.0);
     }
 }
 

@@ -20,7 +20,7 @@ use crate::mcp::reply::{AnswerReason, EventSign, PortStatus, ToolError, progress
 use crate::mcp::schema::{ArgKind, ArgSpec};
 use crate::output::pattern::LinePattern;
 use crate::output::{BlockingReader, LogReader, PageEnd, PageRequest, views};
-use crate::service::{JobHandle, TenantClient};
+use crate::service::{JobHandle, PromptRule, TenantClient};
 
 /// The interval at which the port is checked: the kernel does not notify about listeners.
 const PORT_CHECK_INTERVAL: Duration = Duration::from_millis(200);
@@ -64,6 +64,15 @@ impl WaitConditions {
     /// `true` if there is nothing to wait for but the end of a job.
     pub(super) const fn is_empty(&self) -> bool {
         self.until.is_none() && self.port.is_none() && self.quiet.is_none()
+    }
+
+    /// The rule for programs that take input beside the work that the caller waits for.
+    const fn prompt_rule(&self) -> PromptRule {
+        if self.until.is_some() || self.port.is_some() {
+            PromptRule::Required
+        } else {
+            PromptRule::Optional
+        }
     }
 
     /// The arguments that wait for the same again, each with a comma before it.
@@ -235,7 +244,7 @@ impl<'a> JobWait<'a> {
                 line = self.line(conditions.until.as_ref()) => WaitEvent::Line(line),
                 _ = self.job.finished() => WaitEvent::Ended,
                 () = wait_until_quiet(self.job, conditions.quiet) => WaitEvent::Quiet,
-                () = self.job.waited_for_input() => WaitEvent::WaitsForInput,
+                () = self.job.waited_for_input(conditions.prompt_rule()) => WaitEvent::WaitsForInput,
             }
         })
     }

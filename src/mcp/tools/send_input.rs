@@ -18,7 +18,7 @@ use crate::mcp::schema::{ArgKind, ArgSpec, ToolEffect, ToolSpec};
 use crate::mcp::snapshot::read_last_line;
 use crate::output::pattern::LinePattern;
 use crate::output::{LogReader, PageRequest};
-use crate::service::{EchoMode, JobHandle, JobInput, KeyPress, StdinEnd};
+use crate::service::{EchoMode, JobHandle, JobInput, KeyPress, PromptRule, StdinEnd};
 
 /// The time without output after which a program has reacted to its input.
 const QUIET: Duration = Duration::from_millis(150);
@@ -129,7 +129,7 @@ impl Reaction<'_> {
             biased;
             line = self.wait_for_line(pattern) => Some(line),
             _ = self.job.finished() => None,
-            () = self.job.waited_for_input() => None,
+            () = self.job.waited_for_input(PromptRule::Required) => None,
         }
     }
 
