@@ -209,7 +209,7 @@ pub enum InputError {
     NotStarted(JobId),
     /// The job's standard input was never open, or is closed now.
     #[error(
-        "job {0} has no open standard input; start the command in the background (wait_s=0, no stdin) or with tty=true to send input later"
+        "job {0} has no open standard input; to send input later, start the command with tty=true, or without stdin and with wait_s=0, until, port or quiet_s"
     )]
     Closed(JobId),
     /// The job does not read earlier input.

@@ -7,7 +7,7 @@ use tokio::time::sleep;
 
 use super::call::{ToolCall, WaitEnd, wait_for};
 use super::job_wait::{MatchedLine, UNTIL, WaitConditions, find_first_match};
-use super::typed_echo::{TypedEcho, remove_lines};
+use super::typed_echo::{ECHO_BYTES, TypedEcho, remove_lines};
 use crate::ids::JobNumber;
 use crate::mcp::args::{ArgError, Args};
 use crate::mcp::reply::{
@@ -25,9 +25,6 @@ const QUIET: Duration = Duration::from_millis(150);
 
 /// The interval at which a quiet program is checked for another wait for input.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
-
-/// The most output after the input in which its echo is looked for.
-const ECHO_BYTES: usize = 64 * 1024;
 
 const KEYS: [&str; 12] = [
     "ctrl_c",
@@ -47,8 +44,8 @@ const KEYS: [&str; 12] = [
 pub(in crate::mcp) const SPEC: ToolSpec = ToolSpec {
     name: "send_input",
     about: "Sends text (add \\n for Enter), then key, then eof (the end of input), to a job with \
-            tty=true, or with wait_s=0 and no stdin. Answers with the output that follows, once \
-            the job is quiet, waits for input again, or ends.",
+            tty=true, or without stdin and with wait_s=0, until, port or quiet_s. Answers with the \
+            output that follows, once the job is quiet, waits for input again, or ends.",
     effect: ToolEffect::Runs,
     fields: &[
         ArgSpec::required("job", ArgKind::Whole, ""),
@@ -158,9 +155,8 @@ impl Reaction<'_> {
     async fn has_output(&self) -> bool {
         let written = self.job.output().progress().total_bytes.saturating_sub(self.from);
         // A log that cannot be read says so in the reply.
-        written > ECHO_BYTES as u64
-            || written > 0
-                && self.read(u64::MAX).await.is_none_or(|output| self.echo.has_more_in(&output))
+        let has_more = |output: Vec<u8>| self.echo.has_more_in(&String::from_utf8_lossy(&output));
+        written > ECHO_BYTES as u64 || written > 0 && self.read(u64::MAX).await.is_none_or(has_more)
     }
 
     async fn is_waiting_for_input(&self) -> bool {
@@ -173,7 +169,8 @@ impl Reaction<'_> {
         let mut from = self.from;
         while let Ok(Some(line)) = find_first_match(self.job.output(), from, pattern).await {
             let output = self.read(line.end).await;
-            if line.end <= from || output.is_none_or(|output| !self.echo.ends(&output)) {
+            let is_echo = |output: Vec<u8>| self.echo.ends(&String::from_utf8_lossy(&output));
+            if line.end <= from || !output.is_some_and(is_echo) {
                 return line;
             }
             from = line.end;
@@ -182,13 +179,13 @@ impl Reaction<'_> {
     }
 
     /// Reads the output after the input up to `end`, as far as the echo may reach.
-    async fn read(&self, end: u64) -> Option<String> {
+    async fn read(&self, end: u64) -> Option<Vec<u8>> {
         let from = self.from;
         let most = usize::try_from(end.saturating_sub(from)).unwrap_or(usize::MAX);
         let request =
             PageRequest { from, stream: None, max_bytes: most.min(ECHO_BYTES), max_lines: 0 };
         let page = self.job.output().read_with(move |log| log.read_page(&request)).await.ok()?;
-        Some(String::from_utf8_lossy(&page.bytes).into_owned())
+        Some(page.bytes)
     }
 
     /// Builds the reply: the output after the input without its echo.
@@ -200,14 +197,14 @@ impl Reaction<'_> {
     ) -> Result<ToolReply, ToolError> {
         let now = call.snapshot(self.job).await;
         let output = self.read(u64::MAX).await.unwrap_or_default();
-        let echoed = self.echo.leading_bytes(&output) as u64;
-        let later_echo = self.echo.later_lines(&output);
+        let echo = self.echo.locate(&output);
+        let start = self.from + echo.leading_bytes as u64;
         let mut fitter = call.fitter(&call.job_reply(&now, None));
         loop {
             let budget = fitter.excerpt_budget();
-            let mut shown = show_from(&now, self.job.output(), self.from + echoed, budget).await?;
+            let mut shown = show_from(&now, self.job.output(), start, budget).await?;
             if shown.cut.is_none() && shown.before.is_none() {
-                shown.text = remove_lines(&shown.text, &later_echo);
+                shown.text = remove_lines(&shown.text, &echo.later_lines);
                 // All that followed the input is shown.
                 shown.spans.clear();
             }

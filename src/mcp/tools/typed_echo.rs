@@ -11,6 +11,12 @@ use crate::service::EchoMode;
 /// Prompts for the next line of an unfinished statement, in shells and REPLs.
 const CONTINUATIONS: [&str; 6] = ["...", ">", "...:", "...>", "->", "|"];
 
+/// The most output after the input in which its echo is looked for.
+pub(super) const ECHO_BYTES: usize = 64 * 1024;
+
+/// The most typed lines whose echo is looked for: each may be compared with each line of output.
+const MAX_TYPED_LINES: usize = 200;
+
 /// The echo to expect after some text was typed.
 #[derive(Debug, Default)]
 pub(super) struct TypedEcho {
@@ -24,29 +30,30 @@ pub(super) struct TypedEcho {
 }
 
 impl TypedEcho {
-    /// Creates the echo of `typed`. `prompt` is the unfinished line of output before it.
+    /// Creates the echo of `typed`. `prompt` is the unfinished line of output before it. The echo of
+    /// very long text is not looked for.
     pub(super) fn new(typed: &[u8], mode: EchoMode, prompt: &str) -> Self {
-        if mode == EchoMode::Off {
+        if mode == EchoMode::Off || typed.len() > ECHO_BYTES {
             return Self::default();
         }
         let text = String::from_utf8_lossy(typed);
         let mut lines: Vec<String> = text.split(['\n', '\r']).map(visible_keys).collect();
+        if lines.len() > MAX_TYPED_LINES {
+            return Self::default();
+        }
         let unfinished = lines.pop().unwrap_or_default();
         Self { mode, lines, unfinished, prompt: visible(prompt) }
     }
 
-    /// Returns the length of the echo with which the output begins. `output` begins where it ended
-    /// when the text was typed.
-    pub(super) fn leading_bytes(&self, output: &str) -> usize {
-        leading_bytes(&self.find_in(output))
-    }
-
-    /// Returns the visible characters of the lines of the echo that come after other output.
-    pub(super) fn later_lines(&self, output: &str) -> Vec<String> {
+    /// Finds the echo in the output that followed when the text was typed.
+    pub(super) fn locate(&self, output: &[u8]) -> LocatedEcho {
+        let output = decode(output);
         let found = self.find_in(output);
-        let leading = leading_bytes(&found);
-        let later = found.into_iter().filter(|echo| echo.start >= leading && leading < echo.end);
-        later.map(|echo| visible(&output[echo])).collect()
+        let leading_bytes =
+            found.iter().fold(0, |end, echo| if echo.start == end { echo.end } else { end });
+        let later = found.into_iter().filter(|echo| echo.start >= leading_bytes);
+        let later_lines = later.map(|echo| visible(&output[echo])).collect();
+        LocatedEcho { leading_bytes, later_lines }
     }
 
     /// `true` if there is more in the output than the echo.
@@ -77,17 +84,21 @@ impl TypedEcho {
 
     /// Returns the places of the echo, in order: whole lines, and the unfinished text at the end.
     fn find_in(&self, output: &str) -> Vec<Range<usize>> {
+        if self.lines.is_empty() && self.unfinished.is_empty() {
+            return Vec::new();
+        }
         let last = visible(output.rsplit('\n').next().unwrap_or_default());
         let prompts = [self.prompt.as_str(), last.as_str()];
+        let lines = finished_lines(output);
+        let mut rest = lines.as_slice();
         let mut found: Vec<Range<usize>> = Vec::new();
         let mut at = 0;
         for (index, typed) in self.lines.iter().enumerate() {
             // The terminal echoes everything at once; a line editor shows its prompt between.
             let can_be_alone = self.mode == EchoMode::Terminal || index == 0;
-            let line = finished_lines(output, at).find(|line| {
-                let text = visible(&output[line.clone()]);
-                line.start == at && can_be_alone && text == *typed
-                    || is_prompted(&text, typed, &prompts)
+            let line = take_line(&mut rest, |line| {
+                line.place.start == at && can_be_alone && line.text == *typed
+                    || is_prompted(&line.text, typed, &prompts)
             });
             if let Some(line) = line {
                 at = line.end;
@@ -95,7 +106,7 @@ impl TypedEcho {
             }
         }
         if self.mode == EchoMode::Terminal {
-            found.extend(self.find_again(output, at, &prompts));
+            found.extend(self.find_again(rest, &prompts));
         }
         let is_complete = found.last().is_none_or(|line| line.end == at);
         if is_complete && !self.unfinished.is_empty() {
@@ -106,15 +117,10 @@ impl TypedEcho {
 
     /// Returns the places of lines that a line editor echoes after the terminal has: they were typed
     /// before it was ready.
-    fn find_again(&self, output: &str, from: usize, prompts: &[&str]) -> Vec<Range<usize>> {
-        let mut at = from;
+    fn find_again(&self, mut rest: &[OutputLine], prompts: &[&str]) -> Vec<Range<usize>> {
         let typed = self.lines.iter().filter(|typed| !typed.is_empty());
         let found = typed.filter_map(|typed| {
-            let mut lines = finished_lines(output, at);
-            let line =
-                lines.find(|line| is_prompted(&visible(&output[line.clone()]), typed, prompts))?;
-            at = line.end;
-            Some(line)
+            take_line(&mut rest, |line| is_prompted(&line.text, typed, prompts))
         });
         found.collect()
     }
@@ -123,19 +129,35 @@ impl TypedEcho {
     /// a key has not echoed the key.
     fn find_unfinished(&self, output: &str, at: usize) -> Option<Range<usize>> {
         let rest = output.get(at..)?;
-        let mut ends = rest.char_indices().map(|(start, found)| start + found.len_utf8());
-        let end = ends.find(|end| visible(&rest[..*end]).len() >= self.unfinished.len())?;
+        let mut shown = visible_chars(rest);
+        let mut end = 0;
+        for typed in self.unfinished.chars() {
+            end = shown.next().filter(|found| found.char == typed)?.end;
+        }
         let line = rest.split('\n').next().unwrap_or_default();
-        let is_alone = visible(line) == self.unfinished;
-        let is_echo = visible(&rest[..end]) == self.unfinished
-            && (is_alone || self.mode == EchoMode::Terminal);
+        let is_echo = self.mode == EchoMode::Terminal || visible(line) == self.unfinished;
         is_echo.then_some(at..at + end)
     }
 }
 
-/// Returns the length of the output that these places cover from its start on.
-fn leading_bytes(places: &[Range<usize>]) -> usize {
-    places.iter().fold(0, |end, echo| if echo.start == end { echo.end } else { end })
+/// The echo in some output.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct LocatedEcho {
+    /// The length of the echo with which the output begins.
+    pub(super) leading_bytes: usize,
+    /// The visible characters of the lines of the echo that come after other output.
+    pub(super) later_lines: Vec<String>,
+}
+
+/// Returns the output as text, without an incomplete last character; nothing if it has another
+/// encoding than UTF-8, because places in converted text are no places in the output.
+fn decode(output: &[u8]) -> &str {
+    let valid = match str::from_utf8(output) {
+        Ok(text) => return text,
+        Err(error) if error.error_len().is_none() => error.valid_up_to(),
+        Err(_) => 0,
+    };
+    str::from_utf8(&output[..valid]).unwrap_or_default()
 }
 
 /// Returns the text without these lines, given by their visible characters in order.
@@ -152,23 +174,43 @@ fn is_prompted(line: &str, typed: &str, prompts: &[&str]) -> bool {
     let is_known = |found: &str| {
         let is_like = |prompt: &&str| {
             // Prompts may contain a number, or other signs for an unfinished statement.
-            let letters = letters(prompt);
-            *prompt == found || !letters.is_empty() && letters == self::letters(found)
+            let has_letters = letters(prompt).next().is_some();
+            *prompt == found || has_letters && letters(prompt).eq(letters(found))
         };
         !found.is_empty() && (CONTINUATIONS.contains(&found) || prompts.iter().any(is_like))
     };
     line.strip_suffix(typed).is_some_and(is_known)
 }
 
-/// Returns the places of the finished lines from `at` on, with their newlines.
-fn finished_lines(output: &str, at: usize) -> impl Iterator<Item = Range<usize>> {
-    let rest = output.get(at..).unwrap_or_default();
-    let lines = rest.split_inclusive('\n').scan(at, |next, line| {
-        let place = *next..*next + line.len();
-        *next = place.end;
-        Some((place, line.ends_with('\n')))
+/// A finished line of output.
+#[derive(Debug)]
+struct OutputLine {
+    /// The place of the line with its newline.
+    place: Range<usize>,
+    /// The visible characters of the line.
+    text: String,
+}
+
+fn finished_lines(output: &str) -> Vec<OutputLine> {
+    let mut end = 0;
+    let lines = output.split_inclusive('\n').filter(|line| line.ends_with('\n')).map(|line| {
+        let start = end;
+        end += line.len();
+        OutputLine { place: start..end, text: visible(line) }
     });
-    lines.filter(|(_, is_finished)| *is_finished).map(|(place, _)| place)
+    lines.collect()
+}
+
+/// Returns the place of the first line that is selected, and leaves the lines after it. Leaves all
+/// of them if none is.
+fn take_line(
+    lines: &mut &[OutputLine],
+    is_selected: impl Fn(&OutputLine) -> bool,
+) -> Option<Range<usize>> {
+    let index = lines.iter().position(is_selected)?;
+    let place = lines[index].place.clone();
+    *lines = &lines[index + 1..];
+    Some(place)
 }
 
 /// Returns the visible characters of typed keys: a terminal shows a control key as `^C`.
@@ -192,29 +234,56 @@ fn visible_keys(typed: &str) -> String {
 /// Returns the visible characters of output, without spaces: a line editor adds some where a line
 /// is full.
 fn visible(output: &str) -> String {
-    let mut shown = String::new();
-    let mut chars = output.chars().peekable();
-    while let Some(next) = chars.next() {
-        match next {
-            '\u{1b}' => match chars.next() {
-                Some('[') => while chars.next_if(|code| !matches!(code, '@'..='~')).is_some() {},
-                Some(']') => while chars.next_if(|code| *code != '\u{7}').is_some() {},
-                _ => continue,
-            },
-            next if next.is_whitespace() || next.is_control() => continue,
-            next => {
-                shown.push(next);
-                continue;
-            }
-        }
-        // The last character of the code.
-        chars.next();
-    }
-    shown
+    visible_chars(output).map(|found| found.char).collect()
 }
 
-fn letters(text: &str) -> String {
-    text.chars().filter(|found| found.is_alphabetic()).collect()
+/// A visible character of output.
+#[derive(Debug)]
+struct VisibleChar {
+    char: char,
+    /// The offset after the character.
+    end: usize,
+}
+
+fn visible_chars(output: &str) -> impl Iterator<Item = VisibleChar> {
+    let mut rest = output;
+    std::iter::from_fn(move || {
+        loop {
+            let mut chars = rest.chars();
+            let next = chars.next()?;
+            rest = chars.as_str();
+            if next == '\u{1b}' {
+                rest = skip_code(rest);
+            } else if !next.is_whitespace() && !next.is_control() {
+                return Some(VisibleChar { char: next, end: output.len() - rest.len() });
+            }
+        }
+    })
+}
+
+/// Returns the text after a terminal code. `text` begins after the escape character of the code.
+fn skip_code(text: &str) -> &str {
+    let mut chars = text.chars();
+    match chars.next() {
+        Some('[') => {
+            chars.find(|code| matches!(code, '@'..='~'));
+        }
+        // A title or a link: a bell or another code ends it, usually `ESC \`.
+        Some(']') => {
+            let is_part = |code| !matches!(code, '\u{7}' | '\u{1b}');
+            return chars.as_str().trim_start_matches(is_part);
+        }
+        // A code of three characters, like `ESC ( B` for a character set.
+        Some(' '..='/') => {
+            chars.find(|code| !matches!(code, ' '..='/'));
+        }
+        Some(_) | None => {}
+    }
+    chars.as_str()
+}
+
+fn letters(text: &str) -> impl Iterator<Item = char> {
+    text.chars().filter(|found| found.is_alphabetic())
 }
 
 #[cfg(test)]
@@ -269,8 +338,8 @@ mod tests {
             (Off, "hello\n", "", "hello\r\n", "hello\r\n"),
         ] {
             let echo = TypedEcho::new(typed.as_bytes(), mode, prompt);
-            let rest = &output[echo.leading_bytes(output)..];
-            let rest = remove_lines(rest, &echo.later_lines(output));
+            let located = echo.locate(output.as_bytes());
+            let rest = remove_lines(&output[located.leading_bytes..], &located.later_lines);
             assert_eq!(rest, expected, "{typed:?} {output:?}");
         }
     }
@@ -278,9 +347,78 @@ mod tests {
     #[test]
     fn the_leading_echo_has_a_length() {
         let echo = TypedEcho::new(b"a\nb\n", EchoMode::Terminal, "");
-        assert_eq!(echo.leading_bytes("a\r\nb\r\nrest"), 6);
-        assert_eq!(echo.leading_bytes("a\r\nother\r\n> b\r\n"), 3);
-        assert_eq!(echo.leading_bytes("other\r\n"), 0);
+        for (output, expected) in
+            [("a\r\nb\r\nrest", 6), ("a\r\nother\r\n> b\r\n", 3), ("other\r\n", 0)]
+        {
+            assert_eq!(echo.locate(output.as_bytes()).leading_bytes, expected, "{output:?}");
+        }
+    }
+
+    #[test]
+    fn places_are_those_of_bytes() {
+        let echo = TypedEcho::new(b"x\n", EchoMode::Program, "Pr\u{e9}nom: ");
+        let utf8 = "\rPr\u{e9}nom: x\r\nfin \u{e9}".as_bytes();
+        assert_eq!(echo.locate(utf8).leading_bytes, 13);
+        assert_eq!(echo.locate(&utf8[..utf8.len() - 1]).leading_bytes, 13, "half a character");
+        let echo = TypedEcho::new(b"x\n", EchoMode::Program, "Pr\u{fffd}nom: ");
+        assert_eq!(echo.locate(b"\rPr\xe9nom: x\r\nfin"), LocatedEcho::default());
+    }
+
+    #[test]
+    fn terminal_codes_are_not_visible() {
+        for (output, expected) in [
+            ("\u{1b}[1;31mred\u{1b}[0m", "red"),
+            ("\u{1b}]0;title\u{7}$ ", "$"),
+            ("\u{1b}]0;title\u{1b}\\$ ", "$"),
+            ("\u{1b}]8;;http://a.b\u{1b}\\link\u{1b}]8;;\u{1b}\\ end", "linkend"),
+            ("\u{1b}]0;title\u{1b}[1mbold", "bold"),
+            ("\u{1b}]0;unfinished", ""),
+            ("\u{1b}(B\u{1b}[mtext", "text"),
+            ("\u{1b})0text", "text"),
+            ("\u{1b}=\u{1b}>text", "text"),
+            ("\u{1b}(", ""),
+            ("\u{1b}", ""),
+            ("a \u{8}b\r\n", "ab"),
+        ] {
+            assert_eq!(visible(output), expected, "{output:?}");
+        }
+    }
+
+    #[test]
+    fn the_echo_of_very_long_text_is_not_looked_for() {
+        let lines = |count: usize| "a\r\n".repeat(count);
+        for (typed, expected) in [
+            ("a\n".repeat(MAX_TYPED_LINES - 1), 3 * (MAX_TYPED_LINES - 1)),
+            ("a\n".repeat(MAX_TYPED_LINES), 0),
+            ("a".repeat(ECHO_BYTES + 1), 0),
+        ] {
+            let echo = TypedEcho::new(typed.as_bytes(), EchoMode::Terminal, "");
+            let located = echo.locate(lines(MAX_TYPED_LINES - 1).as_bytes());
+            assert_eq!(located.leading_bytes, expected, "{} bytes", typed.len());
+        }
+    }
+
+    #[test]
+    fn the_cost_of_a_search_is_that_of_a_few_passes_over_the_output() {
+        use std::time::{Duration, Instant};
+        // The fastest of a few runs: other work of the machine makes some of them slower.
+        fn measure(run: impl Fn()) -> Duration {
+            let runs = (0..4).map(|_| {
+                let began = Instant::now();
+                run();
+                began.elapsed()
+            });
+            runs.min().unwrap_or_default()
+        }
+        let output = format!("{}\n", "y".repeat(120)).repeat(ECHO_BYTES / 121);
+        let pass = measure(|| assert!(!visible(&output).is_empty()));
+        let absent: String = (1..MAX_TYPED_LINES).map(|line| format!("x{line}\n")).collect();
+        let unfinished = "y".repeat(output.len() - output.len() / 50);
+        for typed in [absent, unfinished] {
+            let echo = TypedEcho::new(typed.as_bytes(), EchoMode::Terminal, "> ");
+            let search = measure(|| assert!(echo.has_more_in(&output)));
+            assert!(search < 60 * pass, "{search:?} for a search, {pass:?} for a pass");
+        }
     }
 
     #[test]
