@@ -117,7 +117,7 @@ impl TypedEcho {
 
     /// Returns the places of lines that a line editor echoes after the terminal has: they were typed
     /// before it was ready.
-    fn find_again(&self, mut rest: &[OutputLine], prompts: &[&str]) -> Vec<Range<usize>> {
+    fn find_again(&self, mut rest: &[EchoCandidate], prompts: &[&str]) -> Vec<Range<usize>> {
         let typed = self.lines.iter().filter(|typed| !typed.is_empty());
         let found = typed.filter_map(|typed| {
             take_line(&mut rest, |line| is_prompted(&line.text, typed, prompts))
@@ -182,21 +182,21 @@ fn is_prompted(line: &str, typed: &str, prompts: &[&str]) -> bool {
     line.strip_suffix(typed).is_some_and(is_known)
 }
 
-/// A finished line of output.
+/// A finished line of output, which may be an echo.
 #[derive(Debug)]
-struct OutputLine {
+struct EchoCandidate {
     /// The place of the line with its newline.
     place: Range<usize>,
     /// The visible characters of the line.
     text: String,
 }
 
-fn finished_lines(output: &str) -> Vec<OutputLine> {
+fn finished_lines(output: &str) -> Vec<EchoCandidate> {
     let mut end = 0;
     let lines = output.split_inclusive('\n').filter(|line| line.ends_with('\n')).map(|line| {
         let start = end;
         end += line.len();
-        OutputLine { place: start..end, text: visible(line) }
+        EchoCandidate { place: start..end, text: visible(line) }
     });
     lines.collect()
 }
@@ -204,8 +204,8 @@ fn finished_lines(output: &str) -> Vec<OutputLine> {
 /// Returns the place of the first line that is selected, and leaves the lines after it. Leaves all
 /// of them if none is.
 fn take_line(
-    lines: &mut &[OutputLine],
-    is_selected: impl Fn(&OutputLine) -> bool,
+    lines: &mut &[EchoCandidate],
+    is_selected: impl Fn(&EchoCandidate) -> bool,
 ) -> Option<Range<usize>> {
     let index = lines.iter().position(is_selected)?;
     let place = lines[index].place.clone();
