@@ -274,11 +274,11 @@ fn wait_text(jobs: &[&JobSnapshot], conditions: &str) -> String {
 fn slot_holders(job: &JobSnapshot) -> Vec<JobId> {
     let State::Queued(Some(place)) = &job.state else { return Vec::new() };
     match place.waits_for {
-        WaitsFor::Slots { .. }
-        | WaitsFor::Lane { .. }
-        | WaitsFor::TenantLimit { .. }
-        | WaitsFor::Turn => job.slot_holders.iter().map(|holder| holder.job).collect(),
-        WaitsFor::CpuLimit { .. }
+        WaitsFor::Slots { .. } | WaitsFor::Lane { .. } | WaitsFor::TenantLimit { .. } => {
+            job.slot_holders.iter().map(|holder| holder.job).collect()
+        }
+        WaitsFor::Turn
+        | WaitsFor::CpuLimit { .. }
         | WaitsFor::Pressure(_)
         | WaitsFor::Paused
         | WaitsFor::LanePaused { .. } => Vec::new(),
@@ -404,7 +404,7 @@ pub(crate) struct TimedOutWait {
     pub(crate) consecutive: u32,
     /// The cut, if the wait was shorter than requested.
     pub(crate) cut: Option<CutWait>,
-    /// The offset from which `until` was searched, if the caller had already seen what is before.
+    /// The offset from which `until` was searched, if what is before was searched or shown before.
     pub(crate) searched_from: Option<u64>,
     /// The arguments that wait for the same again, each with a comma before it.
     pub(crate) conditions: String,
@@ -438,7 +438,7 @@ impl TimedOutWait {
     fn hint(&self, open: &[&JobSnapshot]) -> String {
         let cut = self.cut.map(CutWait::text);
         let searched = self.searched_from.map(|from| {
-            format!("until was looked for from cursor=\"bytes:{from}\" on: what is before was shown to you")
+            format!("until was looked for from cursor=\"bytes:{from}\" on: what is before was searched or shown before")
         });
         let next = if self.consecutive >= MAX_TIMED_OUT_WAITS {
             stop_polling_text(self.consecutive, open)

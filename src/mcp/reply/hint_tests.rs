@@ -88,7 +88,8 @@ fn each_state_of_a_job_has_its_own_hint_in_run_wait_and_send_replies() {
         (snapshot(7, State::Queued(None), 0), [Some(WAIT); 4]),
         (queued(SLOTS, &[]), [Some(WAIT); 4]),
         (queued(SLOTS, &[1]), [Some(HELD); 4]),
-        (queued(WaitsFor::Turn, &[2, 1]), [Some(HELD_BY_TWO); 4]),
+        (queued(SLOTS, &[2, 1]), [Some(HELD_BY_TWO); 4]),
+        (queued(WaitsFor::Turn, &[]), [Some(WAIT); 4]),
         (queued(WaitsFor::Paused, &[1]), [Some(WAIT); 4]),
         (running(), [Some(WAIT), Some(ready_text), Some(quiet_text), Some(WAIT)]),
         (waiting_for_input(), [Some(INPUT); 4]),
@@ -194,9 +195,9 @@ fn a_wait_in_vain_repeats_its_conditions_and_says_where_it_searched() {
         conditions: ", until=\"ready\", port=80".to_owned(),
         ..TimedOutWait::default()
     };
-    let expected = "until was looked for from cursor=\"bytes:40\" on: what is before was shown to \
-                    you; wait_jobs(jobs=[7], until=\"ready\", port=80); do other work meanwhile, do \
-                    not poll";
+    let expected = "until was looked for from cursor=\"bytes:40\" on: what is before was searched \
+                    or shown before; wait_jobs(jobs=[7], until=\"ready\", port=80); do other work \
+                    meanwhile, do not poll";
     check(&running(), &AnswerReason::WaitOver(wait), Some(expected));
 }
 
