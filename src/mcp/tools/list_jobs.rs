@@ -1,10 +1,13 @@
 //! `list_jobs`: lists the jobs, newest first.
 
+use std::collections::HashSet;
+
 use rmcp::model::JsonObject;
 
 use super::call::ToolCall;
 use super::search;
 use super::search::Grep;
+use crate::ids::JobId;
 use crate::mcp::args::Args;
 use crate::mcp::reply::{
     JobCounts, ReplyPart, ToolError, ToolReply, client_fields, clipped, list_headline, list_line,
@@ -79,9 +82,10 @@ pub(in crate::mcp) async fn call(
     let grep = args.text("grep")?.as_deref().map(Grep::lines).transpose()?;
     let limit = args.whole("limit", 1..=MAX_LIMIT)?.unwrap_or(DEFAULT_LIMIT);
     let jobs = call.client.list().await;
-    let counts = count_jobs(&jobs);
+    let surviving = find_surviving(jobs.clone()).await;
+    let counts = count_jobs(&jobs, surviving.len());
     let is_selected = |job: &JobHandle| {
-        filter.accepts(&job.status().phase, job.has_survivors())
+        filter.accepts(&job.status().phase, surviving.contains(&job.id()))
             && text.as_deref().is_none_or(|text| contains_text(job, text))
     };
     let selected = jobs.into_iter().filter(is_selected).collect();
@@ -146,10 +150,16 @@ const fn find_group(phase: &JobPhase) -> JobGroup {
     }
 }
 
-fn count_jobs(jobs: &[JobHandle]) -> JobCounts {
-    let mut counts = JobCounts::default();
+/// Returns the finished jobs of which processes still run. Looking at processes may take a while, so
+/// a blocking thread does it, once for each job.
+async fn find_surviving(jobs: Vec<JobHandle>) -> HashSet<JobId> {
+    let find = move || jobs.iter().filter(|job| job.has_survivors()).map(JobHandle::id).collect();
+    tokio::task::spawn_blocking(find).await.unwrap_or_default()
+}
+
+fn count_jobs(jobs: &[JobHandle], surviving: usize) -> JobCounts {
+    let mut counts = JobCounts { surviving, ..JobCounts::default() };
     for job in jobs {
-        counts.surviving += usize::from(job.has_survivors());
         match find_group(&job.status().phase) {
             JobGroup::Queued => counts.queued += 1,
             JobGroup::Running => counts.running += 1,
