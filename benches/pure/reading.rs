@@ -64,7 +64,8 @@ fn measure<T: 'static>(
 /// Reads whose cost does not depend on the offset.
 fn places(criterion: &mut Criterion, reader: &LogReader) {
     let middle = reader.progress().total_bytes / 2;
-    let request = PageRequest { from: middle, stream: None, max_bytes: 16 << 10, max_lines: 0 };
+    let request =
+        PageRequest { from: middle, to: u64::MAX, stream: None, max_bytes: 16 << 10, max_lines: 0 };
     let mut group = criterion.benchmark_group("a log of 100,000 lines");
     group.bench_function("page of 16 KiB in the middle", |bencher| {
         measure(bencher, reader, move |log| log.read_page(black_box(&request)));

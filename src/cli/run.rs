@@ -131,8 +131,13 @@ async fn forward(
         // Check for the end before reading the page: bytes after the end belong to surviving
         // processes.
         let ended = job.status().ending().is_some();
-        let request =
-            PageRequest { from, stream: Some(stream), max_bytes: PAGE_BYTES, max_lines: 0 };
+        let request = PageRequest {
+            from,
+            to: u64::MAX,
+            stream: Some(stream),
+            max_bytes: PAGE_BYTES,
+            max_lines: 0,
+        };
         let page = job.output().read_with(move |log| log.read_page(&request)).await?;
         sink.write_all(&page.bytes).await?;
         sink.flush().await?;

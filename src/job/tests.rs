@@ -130,7 +130,8 @@ async fn running() -> (JobHandle, u32, ActorRef<()>) {
 }
 
 pub(super) fn page(job: &JobHandle) -> crate::output::LogPage {
-    let request = PageRequest { from: 0, stream: None, max_bytes: 1000, max_lines: 0 };
+    let request =
+        PageRequest { from: 0, to: u64::MAX, stream: None, max_bytes: 1000, max_lines: 0 };
     job.output().blocking().read_page(&request).unwrap()
 }
 
@@ -185,7 +186,13 @@ async fn survivors_of_a_job_whose_actor_panics_end_with_it() {
 
 /// Returns the output of a job on one of its streams.
 fn written(job: &JobHandle, stream: Stream) -> Vec<u8> {
-    let request = PageRequest { from: 0, stream: Some(stream), max_bytes: 1 << 20, max_lines: 0 };
+    let request = PageRequest {
+        from: 0,
+        to: u64::MAX,
+        stream: Some(stream),
+        max_bytes: 1 << 20,
+        max_lines: 0,
+    };
     job.output().blocking().read_page(&request).unwrap().bytes
 }
 

@@ -97,7 +97,7 @@ fn text(job: &JobHandle) -> String {
 }
 
 fn stream_text(job: &JobHandle, stream: Option<Stream>) -> String {
-    let request = PageRequest { from: 0, stream, max_bytes: 1 << 20, max_lines: 0 };
+    let request = PageRequest { from: 0, to: u64::MAX, stream, max_bytes: 1 << 20, max_lines: 0 };
     String::from_utf8(job.output().blocking().read_page(&request).unwrap().bytes).unwrap()
 }
 
@@ -196,7 +196,7 @@ async fn output_of_a_survivor_after_the_end_still_goes_to_the_log() {
         client(&service(1).await).submit(shell("(sleep 1; echo late) & echo done")).await.unwrap();
     wait_for_end(&job).await;
     wait_until("the late line", || text(&job) == "done\nlate\n").await;
-    let request = PageRequest { from: 0, stream: None, max_bytes: 100, max_lines: 0 };
+    let request = PageRequest { from: 0, to: u64::MAX, stream: None, max_bytes: 100, max_lines: 0 };
     wait_until("the end of the log", || {
         job.output().blocking().read_page(&request).unwrap().end_kind == PageEnd::Complete
     })

@@ -66,7 +66,8 @@ async fn outcome(job: &JobHandle) -> Outcome {
 }
 
 fn text(job: &JobHandle) -> String {
-    let request = PageRequest { from: 0, stream: None, max_bytes: 1000, max_lines: 0 };
+    let request =
+        PageRequest { from: 0, to: u64::MAX, stream: None, max_bytes: 1000, max_lines: 0 };
     String::from_utf8(job.output().blocking().read_page(&request).unwrap().bytes).unwrap()
 }
 

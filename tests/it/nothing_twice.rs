@@ -128,6 +128,65 @@ fn a_cut_reply_leaves_its_middle_to_view_next() {
     assert_eq!(seen, (1..=3000).collect::<Vec<_>>(), "each line once");
 }
 
+/// The whole lines of a reply that consist of this word and six digits. A hole may cut others.
+fn whole_lines(text: &str, word: &str) -> Vec<String> {
+    let is_whole = |line: &&str| line.starts_with(word) && line.len() == word.len() + 6;
+    text.lines().filter(is_whole).map(str::to_owned).collect()
+}
+
+/// Reads what is new until nothing is, and returns the whole lines of it.
+#[track_caller]
+fn read_to_end(server: &mut TestServer, arguments: &Value, word: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    for _ in 0..100 {
+        let text = call(server, "read_output", arguments.clone());
+        if text.contains("no new output") {
+            return lines;
+        }
+        lines.extend(whole_lines(&text, word));
+    }
+    panic!("there is always something new: {} lines", lines.len());
+}
+
+#[test]
+fn what_a_log_has_lost_is_read_past_once() {
+    let mut server = Launch::stdio().config("[output]\nlarge = \"64 KiB\"\n").start();
+    let command = "seq -f line-%06.0f 1 300000";
+    for max_tokens in [500, 2000] {
+        let run =
+            json!({"command": command, "on_large_output": "truncate", "max_tokens": max_tokens});
+        let first = server.call("run_command", run).ok();
+        let mut seen = whole_lines(&first.text(), "line-");
+        assert!(seen.iter().any(|line| line == "line-300000"), "{}", first.text());
+        let page = json!({"job": first.job(), "view": "next"});
+        let rest = read_to_end(&mut server, &page, "line-");
+        assert!(rest.is_sorted() && rest.len() > 1000, "{} lines", rest.len());
+        seen.extend(rest);
+        let shown = seen.len();
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen.len(), shown, "each line once");
+    }
+}
+
+#[test]
+fn one_stream_is_read_only_as_far_as_it_is_new() {
+    let mut server = Launch::stdio().start();
+    let command = "for i in $(seq 100001 103000); do echo out-$i; \
+                   case $i in *00) echo err-$i >&2;; esac; done; sleep 0.3; \
+                   for i in $(seq 103001 103003); do echo err-$i >&2; done";
+    let run = json!({"command": command, "streams": "separate", "max_tokens": 500});
+    let first = server.call("run_command", run).ok();
+    let mut seen = whole_lines(&first.text(), "err-");
+    assert!(seen.iter().any(|line| line == "err-103003"), "{}", first.text());
+    let page = json!({"job": first.job(), "view": "next", "stream": "stderr"});
+    seen.extend(read_to_end(&mut server, &page, "err-"));
+    let shown = seen.len();
+    seen.sort_unstable();
+    seen.dedup();
+    assert_eq!((shown, seen.len()), (33, 33), "each line once: {seen:?}");
+}
+
 #[test]
 fn the_line_that_was_waited_for_is_shown_even_if_many_follow() {
     let marker = Marker::new();

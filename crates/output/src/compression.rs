@@ -441,7 +441,8 @@ mod tests {
         for stream in [None, Some(Stream::Stdout), Some(Stream::Stderr)] {
             let mut from = 0;
             loop {
-                let request = PageRequest { from, stream, max_bytes: 50_000, max_lines: 0 };
+                let request =
+                    PageRequest { from, to: u64::MAX, stream, max_bytes: 50_000, max_lines: 0 };
                 let page = reader.blocking().read_page(&request).unwrap();
                 let is_last = page.end_kind == PageEnd::Complete;
                 from = page.end;

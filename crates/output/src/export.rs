@@ -343,6 +343,7 @@ impl GzipTask {
         for _ in 0..STEP_BLOCKS {
             let request = PageRequest {
                 from: self.from,
+                to: u64::MAX,
                 stream: Some(self.stream),
                 max_bytes: GZIP_BLOCK,
                 max_lines: 0,

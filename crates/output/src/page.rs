@@ -21,6 +21,9 @@ const MAX_ESCAPE: usize = 64;
 pub struct PageRequest {
     /// The offset of the first byte to read.
     pub from: u64,
+    /// The offset before which the page ends, whatever its limits allow; `u64::MAX` = the end of
+    /// the log.
+    pub to: u64,
     /// The only stream to read; `None` reads both, in the order in which the bytes came.
     pub stream: Option<Stream>,
     /// Bytes at most; fewer than 4 count as 4.
@@ -40,12 +43,14 @@ impl PageRequest {
 /// A page ends on a whole line if one fits, else on a whole character and escape code. The last
 /// bytes of an open log are held back while they are the beginning of a character (at most 3
 /// bytes). A `from` past the end gives an empty page with `start == end == from`. A hole ends a
-/// page; a page that is requested from inside a hole starts after it.
+/// page; a page that is requested from inside a hole starts after it. `to` ends a page, too, even
+/// within a line or a hole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogPage {
     /// The bytes, of one stream if the request names one.
     pub bytes: Vec<u8>,
-    /// The offset of the first byte: `from` of the request, or the next readable byte after it.
+    /// The offset of the first byte: `from` of the request, or the next readable byte after it, but
+    /// never after `to`.
     pub start: u64,
     /// The offset at which the next page starts. Bytes of the other stream count too.
     pub end: u64,

@@ -226,11 +226,12 @@ impl BlockingReader {
         // arrived in between.
         let snapshot = self.snapshot();
         let total_bytes = snapshot.total_bytes();
-        let start = snapshot.next_readable(request.from);
+        let to = request.to.max(request.from);
+        let start = snapshot.next_readable(request.from).min(to);
         let contiguous = ContiguousRange {
             snapshot: &snapshot,
             stream: request.stream,
-            range: start..snapshot.contiguous_end(start),
+            range: start..snapshot.contiguous_end(start).min(to),
         };
         let limit = request.byte_limit();
         let mut bytes = contiguous.read_up_to(limit.saturating_add(1))?;

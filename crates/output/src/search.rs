@@ -397,7 +397,13 @@ pub fn count_lines_and_errors(reader: &BlockingReader, stream: Stream) -> io::Re
     let mut from = 0;
     let mut is_line_open = false;
     loop {
-        let request = PageRequest { from, stream: Some(stream), max_bytes: BLOCK, max_lines: 0 };
+        let request = PageRequest {
+            from,
+            to: u64::MAX,
+            stream: Some(stream),
+            max_bytes: BLOCK,
+            max_lines: 0,
+        };
         let page = reader.read_page(&request)?;
         for line in page.bytes.split_inclusive(|byte| *byte == b'\n') {
             tally.lines += u64::from(!is_line_open);

@@ -576,7 +576,8 @@ mod tests {
     }
 
     fn bytes_of(reader: &LogReader) -> Vec<u8> {
-        let request = PageRequest { from: 0, stream: None, max_bytes: 1 << 20, max_lines: 0 };
+        let request =
+            PageRequest { from: 0, to: u64::MAX, stream: None, max_bytes: 1 << 20, max_lines: 0 };
         reader.blocking().read_page(&request).unwrap().bytes
     }
 
@@ -665,7 +666,13 @@ mod tests {
             // Renamed, not removed, so that its inode is not used again.
             std::fs::rename(&path, dir.path().join("moved")).unwrap();
             replace(&path);
-            let request = PageRequest { from: 0, stream: None, max_bytes: 1 << 20, max_lines: 0 };
+            let request = PageRequest {
+                from: 0,
+                to: u64::MAX,
+                stream: None,
+                max_bytes: 1 << 20,
+                max_lines: 0,
+            };
             let page = reader.blocking().read_page(&request).unwrap();
             let lost = content(7).len() as u64;
             assert_eq!((page.bytes.len(), page.gap_bytes), (0, lost), "case {case}");

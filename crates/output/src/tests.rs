@@ -47,7 +47,7 @@ mod model {
     }
 
     fn request(from: u64, stream: Option<Stream>, limits: (usize, usize)) -> PageRequest {
-        PageRequest { from, stream, max_bytes: limits.0, max_lines: limits.1 }
+        PageRequest { from, to: u64::MAX, stream, max_bytes: limits.0, max_lines: limits.1 }
     }
 
     /// Reads pages from `from` until nothing more can be read at once. Returns the bytes and the
@@ -441,7 +441,7 @@ mod bounds {
         fn page(&self, from: u64, stream: Option<Stream>, max_bytes: usize) -> LogPage {
             self.reader
                 .blocking()
-                .read_page(&PageRequest { from, stream, max_bytes, max_lines: 0 })
+                .read_page(&PageRequest { from, to: u64::MAX, stream, max_bytes, max_lines: 0 })
                 .unwrap()
         }
 
@@ -703,6 +703,34 @@ mod bounds {
     }
 
     #[test]
+    fn a_page_ends_at_its_last_offset_before_other_bytes_and_within_a_hole() {
+        let mut log = BoundedLog::new(0, KeepOutput::Ends(40), u64::MAX);
+        for number in 0..50 {
+            log.append(Stream::Stdout, format!("out {number:03}\n").as_bytes());
+            log.append(Stream::Stderr, format!("err {number:03}\n").as_bytes());
+        }
+        log.writer.close();
+        let kept = log.page(20, None, 1000).start;
+        let total = log.reader.progress().total_bytes;
+        let end = total - 4;
+        for (from, to, stream, expected) in [
+            (0, 11, None, (0, 11, &b"out 000\nerr"[..])),
+            (0, 10, Some(Stream::Stderr), (0, 10, b"er")),
+            (0, 8, Some(Stream::Stderr), (0, 8, b"")),
+            (20, kept + 2, None, (kept, kept + 2, &log.page(kept, None, 1000).bytes[..2])),
+            (20, kept - 1, None, (kept - 1, kept - 1, b"")),
+            (total - 8, end, None, (total - 8, end, b"err ")),
+            (total, total - 8, None, (total, total, b"")),
+        ] {
+            let request = PageRequest { from, to, stream, max_bytes: 1000, max_lines: 0 };
+            let page = log.reader.blocking().read_page(&request).unwrap();
+            assert_eq!((page.start, page.end, &page.bytes[..]), expected, "{request:?}");
+            let is_last = page.end == total;
+            assert_eq!(page.end_kind == PageEnd::Complete, is_last, "{request:?}");
+        }
+    }
+
+    #[test]
     fn disk_and_memory_stay_bounded_however_much_is_written() {
         const LARGE: u64 = 1 << 20;
         let mut log = BoundedLog::new(64 * 1024, KeepOutput::Ends(LARGE), u64::MAX);
@@ -779,7 +807,7 @@ mod bounds {
         let mut from = 0;
         let mut missing = 0;
         loop {
-            let request = PageRequest { from, stream: None, max_bytes, max_lines: 0 };
+            let request = PageRequest { from, to: u64::MAX, stream: None, max_bytes, max_lines: 0 };
             let page = reader.blocking().read_page(&request).unwrap();
             assert!(page.bytes == numbered(page.start, page.bytes.len()), "{}", page.start);
             assert_eq!((page.end - page.start) as usize, page.bytes.len());

@@ -214,6 +214,7 @@ pub(crate) fn read_stream_page(
     let from = log_offset(log, stream, start)?;
     let page = log.read_page(&PageRequest {
         from,
+        to: u64::MAX,
         stream: Some(stream),
         max_bytes: limits.bytes,
         max_lines: limits.lines,

@@ -85,7 +85,8 @@ impl<'a> ProgressLines<'a> {
     async fn read_lines(&mut self, part: LinePart) -> Option<String> {
         let max_bytes =
             MESSAGE_BYTES.min(usize::try_from(self.end - self.next).unwrap_or(usize::MAX));
-        let request = PageRequest { from: self.next, stream: None, max_bytes, max_lines: 0 };
+        let request =
+            PageRequest { from: self.next, to: u64::MAX, stream: None, max_bytes, max_lines: 0 };
         let read = self.job.output().read_with(move |log| log.read_page(&request)).await;
         let Ok(page) = read else {
             // The reply will say why; no more lines until then.

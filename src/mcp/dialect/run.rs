@@ -249,7 +249,8 @@ fn read_first(
     loop {
         // One byte more than needed shows whether anything is cut.
         let max_bytes = PAGE_BYTES.min(max + 1 - bytes.len());
-        let page = log.read_page(&PageRequest { from, stream, max_bytes, max_lines: 0 })?;
+        let page =
+            log.read_page(&PageRequest { from, to: u64::MAX, stream, max_bytes, max_lines: 0 })?;
         bytes.extend_from_slice(&page.bytes);
         from = page.end;
         if bytes.len() > max || page.end_kind != PageEnd::More {

@@ -175,7 +175,8 @@ fn read_screen(
     let charset = log.charset()?;
     let total = log.progress().total_bytes;
     let from = charset.aligned(total.saturating_sub(SCREEN_BYTES));
-    let request = PageRequest { from, stream, max_bytes: SCREEN_BYTES as usize, max_lines: 0 };
+    let request =
+        PageRequest { from, to: u64::MAX, stream, max_bytes: SCREEN_BYTES as usize, max_lines: 0 };
     let page = log.read_page_in(&request, charset)?;
     let located = locate_page(log, &request, &page)?;
     let options = views::ViewOptions {
@@ -382,8 +383,13 @@ fn describe_if_binary(
     excerpt: &Excerpt,
     budget: Budget,
 ) -> io::Result<Option<ShownOutput>> {
-    let request =
-        PageRequest { from: excerpt.from, stream: None, max_bytes: SNIFFED_BYTES, max_lines: 0 };
+    let request = PageRequest {
+        from: excerpt.from,
+        to: u64::MAX,
+        stream: None,
+        max_bytes: SNIFFED_BYTES,
+        max_lines: 0,
+    };
     let page = log.read_page_in(&request, excerpt.charset)?;
     let is_binary = views::is_binary_in(&page.bytes, excerpt.charset);
     is_binary.then(|| describe_binary(log, &request, &page, budget.max_bytes)).transpose()
@@ -607,7 +613,8 @@ mod tests {
         let mixed = [numbers.as_bytes(), &[0; 20_000], numbers.as_bytes()].concat();
         let log = log_of(&mixed);
         for stream in [None, Some(Stream::Stdout)] {
-            let mut request = PageRequest { from: 0, stream, max_bytes: 4096, max_lines: 0 };
+            let mut request =
+                PageRequest { from: 0, to: u64::MAX, stream, max_bytes: 4096, max_lines: 0 };
             loop {
                 let page = read_text_page(&log.blocking(), &request).unwrap();
                 assert_eq!((page.start, page.stream), (request.from, stream));
@@ -625,7 +632,8 @@ mod tests {
     fn a_page_that_starts_with_a_long_line_shows_it_whole() {
         let long = "x".repeat(5000) + "\n";
         let log = log_of(format!("{long}short\n").as_bytes());
-        let request = PageRequest { from: 0, stream: None, max_bytes: 16_384, max_lines: 0 };
+        let request =
+            PageRequest { from: 0, to: u64::MAX, stream: None, max_bytes: 16_384, max_lines: 0 };
         assert_eq!(
             read_text_page(&log.blocking(), &request).unwrap().text,
             format!("{long}short\n")

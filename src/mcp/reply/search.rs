@@ -497,7 +497,7 @@ mod tests {
 
     #[test]
     fn a_match_count_is_grammatical_for_any_numbers() {
-        let whole = PageRequest { from: 0, stream: None, max_bytes: 0, max_lines: 0 };
+        let whole = PageRequest { from: 0, to: u64::MAX, stream: None, max_bytes: 0, max_lines: 0 };
         for (matches, lines, expected) in [
             (0, 1, "0 of 1 line matches"),
             (1, 1, "1 of 1 line matches"),
@@ -571,7 +571,7 @@ mod found_jobs_tests {
 
     #[track_caller]
     fn check(mut jobs: Vec<SearchResult>, max_bytes: usize, max_lines: usize, expected: &[usize]) {
-        let page = PageRequest { from: 0, stream: None, max_bytes, max_lines };
+        let page = PageRequest { from: 0, to: u64::MAX, stream: None, max_bytes, max_lines };
         let room = fit_listings(jobs.iter_mut(), page, usize::MAX);
         let lines: Vec<usize> = jobs[..room].iter().map(|found| found.lines.len()).collect();
         assert_eq!(lines, expected);

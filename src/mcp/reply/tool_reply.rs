@@ -603,7 +603,8 @@ mod tests {
             ReadKind::Page => fitter.page_lines(0),
             ReadKind::Excerpt | ReadKind::Raw | ReadKind::Hexdump => 0,
         };
-        let request = PageRequest { from, stream: None, max_bytes: fitter.size(), max_lines };
+        let request =
+            PageRequest { from, to: u64::MAX, stream: None, max_bytes: fitter.size(), max_lines };
         match kind {
             ReadKind::Excerpt => read_from(&log.blocking(), from, fitter.excerpt_budget()).unwrap(),
             ReadKind::Page => read_text_page(&log.blocking(), &request).unwrap(),
@@ -735,7 +736,8 @@ mod tests {
         let log = log_of(line.repeat(2 * PAGE / line.len()).as_bytes());
         let job = job_of(&log);
         let log = log.blocking();
-        let request = PageRequest { from: 0, stream: None, max_bytes: PAGE, max_lines: 0 };
+        let request =
+            PageRequest { from: 0, to: u64::MAX, stream: None, max_bytes: PAGE, max_lines: 0 };
         let build = || -> CallToolResult {
             let bare = ToolReply::for_job(&job, None, ResultFormat::Both);
             let fitter = ReplyFitter::new(

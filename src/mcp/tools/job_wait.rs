@@ -331,7 +331,13 @@ pub(super) async fn find_first_match(
 ) -> io::Result<Option<MatchedLine>> {
     let mut at = log.read_with(move |log| find_line_start(log, from)).await?;
     loop {
-        let request = PageRequest { from: at, stream: None, max_bytes: STEP_BYTES, max_lines: 0 };
+        let request = PageRequest {
+            from: at,
+            to: u64::MAX,
+            stream: None,
+            max_bytes: STEP_BYTES,
+            max_lines: 0,
+        };
         let page = log.read_with(move |log| log.read_page(&request)).await?;
         let known = usize::try_from(from.saturating_sub(at)).unwrap_or(usize::MAX);
         if let Some((index, end)) = find_matching_line(&page.bytes, known, pattern) {

@@ -8,9 +8,9 @@ use crate::ids::JobNumber;
 use crate::mcp::args::{ArgError, Args};
 use crate::mcp::cursor::{Cursor, ParsedCursor};
 use crate::mcp::reply::{
-    ReadPosition, ReplyFitter, ShownOutput, TokenBudget, ToolError, ToolReply, beyond_end_notice,
-    hint_after_page, hint_after_unseen, query_reply, quick_digest, show_base64, show_digest,
-    show_hexdump, show_page, show_screen, with_digest_note,
+    ReadPosition, ReplyFitter, SeenRanges, ShownOutput, TokenBudget, ToolError, ToolReply,
+    beyond_end_notice, hint_after_page, hint_after_unseen, query_reply, quick_digest, show_base64,
+    show_digest, show_hexdump, show_page, show_screen, with_digest_note,
 };
 use crate::mcp::resources::{ByteRange, OutputUri};
 use crate::mcp::schema::{ArgKind, ArgSpec, ToolEffect, ToolSpec};
@@ -76,28 +76,8 @@ pub(in crate::mcp) async fn call(
             show_digest(&now, &log, request, &fitter).await
         }
         ReadMode::Page(format) => {
-            if *format == PageFormat::Hexdump {
-                fitter.limit_size(fitter.max_lines().saturating_mul(HEXDUMP_ROW_BYTES));
-            }
-            let mut digest = None;
-            loop {
-                let request = args.start.limit(args.request(&job, &fitter).await?);
-                let shown = format.show(&now, &log, request).await?;
-                if digest.is_none() && args.start.is_first_read() && shown.is_part_of_text() {
-                    digest = Some(quick_digest(&now, &log, request).await?);
-                }
-                let seen = shown.seen_ranges();
-                let hint = args.start.hint(&now, &shown);
-                let reply = call.job_reply(&now, Some(shown)).with_hint(hint);
-                let reply = with_notice(reply, &now, args.position(&job, &fitter).await?);
-                let reply = digest.iter().fold(reply, with_digest_note);
-                if let Some(reply) = fitter.accept(reply) {
-                    if args.counts_as_seen(*format) {
-                        call.mark_read(job.id(), seen);
-                    }
-                    return Ok(reply);
-                }
-            }
+            let format = *format;
+            show_next_page(call, args, format, &job, &now, fitter).await
         }
         ReadMode::Screen => loop {
             let shown = show_screen(&now, &log, args.stream, fitter.excerpt_budget()).await?;
@@ -105,6 +85,43 @@ pub(in crate::mcp) async fn call(
                 return Ok(reply);
             }
         },
+    }
+}
+
+/// Shows the page that the call asks for, as much of it as fits.
+async fn show_next_page(
+    call: ToolCall<'_>,
+    mut args: ReadOutputArgs,
+    format: PageFormat,
+    job: &JobHandle,
+    now: &JobSnapshot,
+    mut fitter: ReplyFitter,
+) -> Result<ToolReply, ToolError> {
+    if format == PageFormat::Hexdump {
+        fitter.limit_size(fitter.max_lines().saturating_mul(HEXDUMP_ROW_BYTES));
+    }
+    let mut digest = None;
+    loop {
+        let request = args.start.limit(args.request(job, &fitter).await?);
+        let shown = format.show(now, job.output(), request).await?;
+        let seen = args.start.seen_ranges(&request, &shown);
+        if args.start.skip_empty(&request, &shown) {
+            call.mark_shown(job.id(), seen);
+            continue;
+        }
+        if digest.is_none() && args.start.is_first_read() && shown.is_part_of_text() {
+            digest = Some(quick_digest(now, job.output(), request).await?);
+        }
+        let hint = args.start.hint(now, &request, &shown);
+        let reply = call.job_reply(now, Some(shown)).with_hint(hint);
+        let reply = with_notice(reply, now, args.position(job, &fitter).await?);
+        let reply = digest.iter().fold(reply, with_digest_note);
+        if let Some(reply) = fitter.accept(reply) {
+            if args.counts_as_seen(format) {
+                call.mark_read(job.id(), seen);
+            }
+            return Ok(reply);
+        }
     }
 }
 
@@ -210,21 +227,46 @@ impl ReadStart {
     fn limit(&self, request: PageRequest) -> PageRequest {
         match self {
             Self::Beginning | Self::At(_) | Self::Tail => request,
-            Self::Unseen(seen) => {
-                let unseen = seen.first_unseen();
-                let max_bytes = as_size(unseen.end - unseen.start).min(request.max_bytes);
-                PageRequest { max_bytes, ..request }
+            Self::Unseen(seen) => PageRequest { to: seen.first_unseen().end, ..request },
+        }
+    }
+
+    /// Returns the bytes that the caller has seen after this page. Unseen output that was removed
+    /// from the log, or is not of the stream, counts too, because no later page can show it.
+    fn seen_ranges(&self, request: &PageRequest, shown: &ShownOutput) -> SeenRanges {
+        let mut seen = shown.seen_ranges();
+        if let Self::Unseen(_) = self {
+            seen.ranges.insert(0, request.from..shown.start);
+        }
+        seen
+    }
+
+    /// Moves on if there is nothing to show between two parts that the caller has seen; returns
+    /// `true` if so.
+    fn skip_empty(&mut self, request: &PageRequest, shown: &ShownOutput) -> bool {
+        let is_empty = shown.text().is_empty() && shown.end >= request.to;
+        match self {
+            Self::Unseen(seen) if is_empty => {
+                seen.add(request.from..shown.end);
+                true
             }
+            Self::Beginning | Self::At(_) | Self::Tail | Self::Unseen(_) => false,
         }
     }
 
     /// Returns how to continue reading after a page that starts here.
-    fn hint(&self, now: &JobSnapshot, shown: &ShownOutput) -> Option<String> {
+    fn hint(
+        &self,
+        now: &JobSnapshot,
+        request: &PageRequest,
+        shown: &ShownOutput,
+    ) -> Option<String> {
         match self {
             Self::Beginning | Self::At(_) | Self::Tail => hint_after_page(now, shown),
             Self::Unseen(seen) => {
                 let mut seen = seen.clone();
-                shown.seen_ranges().ranges.into_iter().for_each(|range| seen.add(range));
+                let ranges = self.seen_ranges(request, shown).ranges;
+                ranges.into_iter().for_each(|range| seen.add(range));
                 hint_after_unseen(now, shown, seen.first_unseen().start)
             }
         }
@@ -335,7 +377,13 @@ impl ReadOutputArgs {
     ) -> Result<PageRequest, ToolError> {
         let from = start_offset(self.position(job, fitter).await?, job.output());
         let max_lines = fitter.page_lines(self.max_lines);
-        Ok(PageRequest { from, stream: self.stream, max_bytes: fitter.size(), max_lines })
+        Ok(PageRequest {
+            from,
+            to: u64::MAX,
+            stream: self.stream,
+            max_bytes: fitter.size(),
+            max_lines,
+        })
     }
 
     async fn position(
@@ -369,7 +417,7 @@ fn page_request(
     let max_bytes = args.whole("max_bytes", 1..=settings.max_page_bytes as u64)?.map(as_size);
     let max_lines = args.whole("max_lines", 1..=u64::MAX)?.map_or(0, as_size);
     let stream = args.choice("stream", &STREAMS)?;
-    Ok((max_bytes, PageRequest { from: 0, stream, max_bytes: 0, max_lines }))
+    Ok((max_bytes, PageRequest { from: 0, to: u64::MAX, stream, max_bytes: 0, max_lines }))
 }
 
 const STREAMS: [(&str, Stream); 2] = [("stdout", Stream::Stdout), ("stderr", Stream::Stderr)];

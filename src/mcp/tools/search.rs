@@ -137,7 +137,7 @@ pub(super) async fn count(
     jobs: Vec<JobHandle>,
     grep: Grep,
 ) -> Result<(Vec<(JobHandle, Option<u64>)>, Option<String>), ToolError> {
-    let nothing = PageRequest { from: 0, stream: None, max_bytes: 0, max_lines: 1 };
+    let nothing = PageRequest { from: 0, to: u64::MAX, stream: None, max_bytes: 0, max_lines: 1 };
     let (found, totals) = search_jobs(call, jobs, grep, nothing).await?;
     let counted = found.into_iter().map(|(job, found)| (job, Some(found.matches)));
     Ok((counted.collect(), totals.unsearched()))

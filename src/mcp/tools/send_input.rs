@@ -182,8 +182,13 @@ impl Reaction<'_> {
     async fn read(&self, end: u64) -> Option<Vec<u8>> {
         let from = self.from;
         let most = usize::try_from(end.saturating_sub(from)).unwrap_or(usize::MAX);
-        let request =
-            PageRequest { from, stream: None, max_bytes: most.min(ECHO_BYTES), max_lines: 0 };
+        let request = PageRequest {
+            from,
+            to: u64::MAX,
+            stream: None,
+            max_bytes: most.min(ECHO_BYTES),
+            max_lines: 0,
+        };
         let page = self.job.output().read_with(move |log| log.read_page(&request)).await.ok()?;
         Some(page.bytes)
     }
