@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use ractor::SpawnErr;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
 use super::admission::{AdmissionControl, AdmissionRules, AuditTrail};
 use super::awaiting_approval::ParkedSubmissions;
@@ -101,8 +101,11 @@ impl JobService {
         let places = Arc::clone(&job.places);
         let host = Arc::clone(&job.host);
         let max_finished_age = retention.all.age.into_iter().chain(retention.tenant.age).min();
-        let settings = SupervisorSettings { queue, retention, compress_from, job };
+        let (freed_sender, freed_jobs) = mpsc::unbounded_channel();
+        let settings = SupervisorSettings { queue, retention, compress_from, job, freed_sender };
         let supervisor = Supervisor::start(settings).await?;
+        let seen = Arc::<SeenOutputs>::default();
+        tokio::spawn(Arc::clone(&seen).forget_freed(freed_jobs));
         let admission = Arc::new(AdmissionControl::new(rules, audit, host));
         let defaults = Arc::new(RwLock::new(Arc::new(defaults)));
         let job_numbers = Arc::new(JobNumbers::open(numbers));
@@ -118,7 +121,7 @@ impl JobService {
             places,
             parked: Arc::default(),
             empty_waits: Arc::default(),
-            seen: Arc::default(),
+            seen,
             unreported: Arc::default(),
             max_finished_age,
         })

@@ -1,18 +1,21 @@
 //! The output that each caller has been shown, so that no reply shows it to that caller again.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::ids::{CallerSession, JobId};
+use tokio::sync::mpsc;
+
+use crate::ids::{CallerSession, JobId, TenantId};
 use crate::spec::Stream;
 
 /// The most ranges that are remembered of one output; beyond that, the smallest is forgotten, and
 /// counts as unseen again.
 const MAX_RANGES: usize = 16;
 
-/// The most outputs that are remembered; beyond that, all of them count as unseen again.
+/// The most outputs that are remembered, of all callers; beyond that, the tenant that has most loses
+/// the one that changed least recently, which counts as unseen again.
 const MAX_OUTPUTS: usize = 10_000;
 
 /// The parts of one job's output that one caller has been shown.
@@ -90,9 +93,52 @@ type SeenKey<'a> = (&'a CallerSession, JobId, Option<Stream>);
 /// The output that callers have been shown, by session and job.
 #[derive(Debug, Default)]
 pub(super) struct SeenOutputs {
-    /// Values by a hash of their key: the session may be a text of any size.
-    rows: Mutex<HashMap<u64, SeenOutput>>,
+    rows: Mutex<SeenRows>,
     hasher: RandomState,
+}
+
+#[derive(Debug, Default)]
+struct SeenRows {
+    /// Rows by a hash of their key: the session may be a text of any size.
+    by_key: HashMap<u64, SeenRow>,
+    /// The number of changes so far.
+    changes: u64,
+}
+
+#[derive(Debug)]
+struct SeenRow {
+    job: JobId,
+    /// The number of the last change.
+    changed: u64,
+    output: SeenOutput,
+}
+
+impl SeenRows {
+    /// Returns the row of this key to change it.
+    fn change(&mut self, key: u64, job: JobId) -> &mut SeenOutput {
+        if self.by_key.len() >= MAX_OUTPUTS && !self.by_key.contains_key(&key) {
+            self.drop_oldest();
+        }
+        self.changes += 1;
+        let new = || SeenRow { job, changed: 0, output: SeenOutput::default() };
+        let row = self.by_key.entry(key).or_insert_with(new);
+        row.changed = self.changes;
+        &mut row.output
+    }
+
+    /// Removes the row that changed least recently of the tenant that has most, so that no tenant
+    /// takes the room of others.
+    fn drop_oldest(&mut self) {
+        let mut counts: HashMap<TenantId, usize> = HashMap::new();
+        for row in self.by_key.values() {
+            *counts.entry(row.job.tenant()).or_default() += 1;
+        }
+        let most = counts.values().max().copied();
+        let has_most = |row: &SeenRow| counts.get(&row.job.tenant()).copied() == most;
+        let candidates = self.by_key.iter().filter(|(_, row)| has_most(row));
+        let oldest = candidates.min_by_key(|(_, row)| row.changed).map(|(key, _)| *key);
+        oldest.and_then(|key| self.by_key.remove(&key));
+    }
 }
 
 impl SeenOutputs {
@@ -111,24 +157,41 @@ impl SeenOutputs {
     /// Returns what the caller has been shown of the output, or of one stream.
     pub(super) fn find(&self, (session, job, stream): SeenKey<'_>) -> SeenOutput {
         let rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
-        let row = |stream| rows.get(&self.row((session, job, stream))).cloned().unwrap_or_default();
-        let mut seen = row(None);
+        let find = |stream| {
+            let row = rows.by_key.get(&self.hash_key((session, job, stream)));
+            row.map(|row| row.output.clone()).unwrap_or_default()
+        };
+        let mut seen = find(None);
         if stream.is_some() {
-            row(stream).ranges.into_iter().for_each(|range| seen.add(range));
+            find(stream).ranges.into_iter().for_each(|range| seen.add(range));
         }
         seen
     }
 
-    fn change(&self, key: SeenKey<'_>, change: impl FnOnce(&mut SeenOutput)) {
-        let row = self.row(key);
-        let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
-        if rows.len() >= MAX_OUTPUTS && !rows.contains_key(&row) {
-            rows.clear();
+    /// Forgets the output of jobs that are freed, until no more can be.
+    pub(super) async fn forget_freed(
+        self: Arc<Self>,
+        mut freed_jobs: mpsc::UnboundedReceiver<JobId>,
+    ) {
+        let mut freed = Vec::new();
+        while freed_jobs.recv_many(&mut freed, MAX_OUTPUTS).await > 0 {
+            self.forget(&freed.drain(..).collect());
         }
-        change(rows.entry(row).or_default());
     }
 
-    fn row(&self, key: SeenKey<'_>) -> u64 {
+    fn forget(&self, jobs: &HashSet<JobId>) {
+        let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+        rows.by_key.retain(|_, row| !jobs.contains(&row.job));
+    }
+
+    fn change(&self, key: SeenKey<'_>, change: impl FnOnce(&mut SeenOutput)) {
+        let (_, job, _) = key;
+        let key = self.hash_key(key);
+        let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+        change(rows.change(key, job));
+    }
+
+    fn hash_key(&self, key: SeenKey<'_>) -> u64 {
         self.hasher.hash_one(key)
     }
 }
@@ -141,6 +204,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::ids::JobNumber;
 
     fn show_ranges(shown: &[(u64, u64)]) -> SeenOutput {
         let mut seen = SeenOutput::default();
@@ -191,14 +255,50 @@ mod tests {
         assert_eq!((end((&other, job, None)), end((&one, JobId::local(2), None))), (0, 0));
     }
 
+    /// Records that job `number` of the tenant was shown to a caller, and returns it.
+    fn show_job(seen: &SeenOutputs, tenant: TenantId, number: u64) -> JobId {
+        let job = JobNumber::new(number).for_tenant(tenant);
+        seen.add((&CallerSession::Connection(1), job, None), iter::once(0..1));
+        job
+    }
+
+    fn is_seen(seen: &SeenOutputs, job: JobId) -> bool {
+        seen.find((&CallerSession::Connection(1), job, None)).end() > 0
+    }
+
     #[test]
-    fn rows_are_bounded() {
+    fn the_row_that_changed_least_recently_makes_room() {
         let seen = SeenOutputs::default();
-        let session = CallerSession::Connection(1);
-        for number in 1..=3 * MAX_OUTPUTS as u64 {
-            seen.add((&session, JobId::local(number), None), iter::once(0..1));
+        let [first, second] = [1, 2].map(|number| show_job(&seen, TenantId::LOCAL, number));
+        for number in 3..=MAX_OUTPUTS as u64 {
+            show_job(&seen, TenantId::LOCAL, number);
         }
-        assert!(seen.rows.lock().unwrap().len() <= MAX_OUTPUTS);
+        show_job(&seen, TenantId::LOCAL, 1);
+        let last = show_job(&seen, TenantId::LOCAL, MAX_OUTPUTS as u64 + 1);
+        assert_eq!([first, second, last].map(|job| is_seen(&seen, job)), [true, false, true]);
+        assert_eq!(seen.rows.lock().unwrap().by_key.len(), MAX_OUTPUTS);
+    }
+
+    #[test]
+    fn a_tenant_with_many_rows_takes_the_room_of_no_other() {
+        let seen = SeenOutputs::default();
+        let quiet = show_job(&seen, TenantId::parse("seen-other").unwrap(), 1);
+        for number in 1..=MAX_OUTPUTS as u64 + 100 {
+            show_job(&seen, TenantId::LOCAL, number);
+        }
+        assert!(is_seen(&seen, quiet), "the oldest of all, but of another tenant");
+        assert_eq!(seen.rows.lock().unwrap().by_key.len(), MAX_OUTPUTS);
+    }
+
+    #[tokio::test]
+    async fn freed_jobs_leave_no_rows() {
+        let seen = Arc::new(SeenOutputs::default());
+        let [freed, kept] = [1, 2].map(|number| show_job(&seen, TenantId::LOCAL, number));
+        let (sender, receiver) = mpsc::unbounded_channel();
+        sender.send(freed).unwrap();
+        drop(sender);
+        Arc::clone(&seen).forget_freed(receiver).await;
+        assert_eq!([freed, kept].map(|job| is_seen(&seen, job)), [false, true]);
     }
 
     proptest! {

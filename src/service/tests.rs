@@ -326,6 +326,22 @@ async fn a_job_with_survivors_is_kept_until_they_have_wait_for_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_was_shown_of_a_freed_job_is_forgotten() {
+    let service = service(1).await;
+    let client = client(&service);
+    let mut jobs = Vec::new();
+    for _ in 0..6 {
+        let job = client.submit(shell("echo hi")).await.unwrap();
+        client.mark_shown(job.id(), None, [0..3]);
+        wait_for_end(&job).await;
+        jobs.push(job.id());
+    }
+    let is_seen = |job: crate::ids::JobId| client.seen_output(job, None).end() == 3;
+    wait_until("the oldest jobs are forgotten", || !is_seen(jobs[0]) && !is_seen(jobs[1])).await;
+    assert!(jobs[2..].iter().all(|job| is_seen(*job)), "jobs that are kept");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_sweep_of_many_jobs_continues_by_itself() {
     let mut settings = settings(1);
     settings.retention = Retention::default();

@@ -40,6 +40,8 @@ pub struct SupervisorSettings {
     pub compress_from: Option<u64>,
     /// The settings that all jobs share.
     pub job: SharedJobSettings,
+    /// The channel for the numbers of freed jobs.
+    pub freed_sender: mpsc::UnboundedSender<JobId>,
 }
 
 /// Each message is answered at once; none waits for a job.
@@ -88,6 +90,8 @@ pub(super) struct SupervisorActor;
 pub(super) struct SupervisorArgs {
     pub(super) job: Arc<SharedJobSettings>,
     pub(super) packer: Option<LogCompressor>,
+    /// The channel for the numbers of freed jobs.
+    pub(super) freed_sender: mpsc::UnboundedSender<JobId>,
     /// The state that a predecessor left.
     pub(super) handover: Handover,
     /// The address by which watching tasks reach the current supervisor.
@@ -108,6 +112,7 @@ pub(super) struct Supervision {
     pub(super) acceptance: Acceptance,
     pub(super) measurement: Measurement,
     packer: Option<LogCompressor>,
+    freed_sender: mpsc::UnboundedSender<JobId>,
     /// The time of the next sweep that is already scheduled.
     next_sweep: Option<Instant>,
     supervisor_address: SupervisorAddress,
@@ -222,6 +227,7 @@ impl Supervision {
         let SupervisorArgs {
             job,
             packer,
+            freed_sender,
             handover: Handover { registry, queue, acceptance },
             supervisor_address,
             handover_sender,
@@ -236,6 +242,7 @@ impl Supervision {
             acceptance,
             measurement: Measurement::Off,
             packer,
+            freed_sender,
             next_sweep: None,
             supervisor_address,
             handover_sender,
@@ -366,6 +373,8 @@ impl Supervision {
         for FreedJob { job, bytes, why } in &forgotten {
             let log = spans::new_log_span(&job.spec().trace.context);
             log.in_scope(|| events::job_freed(job.id(), why.reason(), *bytes));
+            // Nobody may want to know.
+            self.freed_sender.send(job.id()).ok();
         }
         let is_done = forgotten.len() < FREED_PER_TURN;
         let due = if is_done { self.registry.next_expiry() } else { Some(Instant::now()) };

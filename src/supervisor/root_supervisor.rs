@@ -22,6 +22,7 @@ use super::handle::Acceptance;
 use super::queue::{Queue, QueueLimits};
 use super::registry::Registry;
 use super::retention::Retention;
+use crate::ids::JobId;
 use crate::job::SharedJobSettings;
 use crate::output::LogCompressor;
 use crate::telemetry::{ActorKind, events};
@@ -39,6 +40,7 @@ pub(super) struct RootSupervisor;
 pub(super) struct RootState {
     job: Arc<SharedJobSettings>,
     packer: Option<LogCompressor>,
+    freed_sender: mpsc::UnboundedSender<JobId>,
     /// Invariant: only the current supervisor will send its handover.
     handovers: mpsc::Receiver<Handover>,
     handover_sender: mpsc::Sender<Handover>,
@@ -57,12 +59,13 @@ impl Actor for RootSupervisor {
         myself: ActorRef<()>,
         (settings, set_current, supervisor_address): Self::Arguments,
     ) -> Result<RootState, ActorProcessingErr> {
-        let SupervisorSettings { queue, retention, compress_from, job } = settings;
+        let SupervisorSettings { queue, retention, compress_from, job, freed_sender } = settings;
         let (handover_sender, handovers) = mpsc::channel(1);
         let spill_dir = job.log.spill_dir.clone();
         let mut root = RootState {
             packer: compress_from.map(|bytes| LogCompressor::new(bytes, spill_dir)),
             job: Arc::new(job),
+            freed_sender,
             handovers,
             handover_sender,
             set_current,
@@ -110,6 +113,7 @@ impl RootState {
         let args = SupervisorArgs {
             job: Arc::clone(&self.job),
             packer: self.packer.clone(),
+            freed_sender: self.freed_sender.clone(),
             handover,
             supervisor_address: self.supervisor_address.clone(),
             handover_sender: self.handover_sender.clone(),

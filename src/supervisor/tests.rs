@@ -5,6 +5,7 @@ use std::fs;
 use std::time::Duration;
 
 use metrics_exporter_prometheus::PrometheusBuilder;
+use tokio::sync::mpsc;
 
 use super::actor::SupervisorMsg;
 use super::*;
@@ -37,7 +38,8 @@ fn limits(slots: usize) -> QueueLimits {
 async fn supervisor(slots: usize, retention: Retention) -> Supervisor {
     let job = SharedJobSettings::clone(&job::tests::settings());
     let queue = limits(slots);
-    let settings = SupervisorSettings { queue, retention, compress_from: None, job };
+    let (freed_sender, _) = mpsc::unbounded_channel();
+    let settings = SupervisorSettings { queue, retention, compress_from: None, job, freed_sender };
     Supervisor::start(settings).await.unwrap()
 }
 
