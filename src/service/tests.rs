@@ -332,7 +332,7 @@ async fn what_was_shown_of_a_freed_job_is_forgotten() {
     let mut jobs = Vec::new();
     for _ in 0..6 {
         let job = client.submit(shell("echo hi")).await.unwrap();
-        client.mark_shown(job.id(), None, [0..3]);
+        client.mark_shown(job.id(), None, std::iter::once(0..3));
         wait_for_end(&job).await;
         jobs.push(job.id());
     }
