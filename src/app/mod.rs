@@ -12,6 +12,8 @@ mod module_settings;
 mod rules;
 mod runtime;
 mod serve;
+#[cfg(feature = "otlp")]
+mod span_sender;
 mod start;
 mod traces;
 
