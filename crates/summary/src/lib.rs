@@ -1,0 +1,17 @@
+//! Reads the output of programs line by line and reports what matters in it.
+//!
+//! ```text
+//! line → templates (how often was a line like it seen?) → severity → formats (rules of each tool)
+//!                                                                  → Summary
+//! ```
+//!
+//! The crate is pure: it reads text and knows no logs, jobs or processes.
+
+#![forbid(unsafe_code)]
+
+mod summary;
+
+pub use summary::{
+    Counts, Failure, FoundLines, LineGroup, LineGroups, MAX_FAILURES, NumberedLine, Summary,
+    ToolReport,
+};
