@@ -9,9 +9,17 @@
 
 #![forbid(unsafe_code)]
 
+mod engine;
+mod failures;
+mod formats;
+mod rules;
+mod severity;
 mod summary;
+mod text;
 
+pub use engine::Summarizer;
 pub use summary::{
     Counts, Failure, FoundLines, LineGroup, LineGroups, MAX_FAILURES, NumberedLine, Summary,
     ToolReport,
 };
+pub use text::SummaryText;

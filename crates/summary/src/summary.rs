@@ -84,8 +84,9 @@ pub struct Failure {
 pub struct FoundLines {
     /// The number of lines.
     pub count: u64,
-    /// The first and the last of them, each text once.
-    pub listed: Vec<NumberedLine>,
+    /// Groups of lines that differ only in numbers, in the order of their first lines. Beyond a
+    /// bound, further groups are only counted in `count`.
+    pub kinds: Vec<LineGroup>,
 }
 
 /// A line of a log with its number.

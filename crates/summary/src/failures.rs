@@ -1,0 +1,254 @@
+//! The failures and counts of the runs of a tool.
+
+use std::collections::HashMap;
+
+use crate::rules::{Format, FormatKind};
+use crate::summary::{Counts, Failure, MAX_FAILURES, ToolReport};
+
+/// The most failures whose identity is remembered, so that none is counted twice.
+const MAX_KNOWN: usize = 10_000;
+
+/// Distinct failures, in the order of the log.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct FailureList {
+    kept: Vec<KeptFailure>,
+    /// The index of each known failure, by its name or its place.
+    known: HashMap<String, Vec<usize>>,
+    count: u64,
+}
+
+#[derive(Debug, Clone)]
+struct KeptFailure {
+    failure: Failure,
+    /// `true` once the tool told the failure a second time.
+    is_repeated: bool,
+}
+
+impl FailureList {
+    /// Adds a failure, or completes the same one.
+    pub(crate) fn add(&mut self, failure: Failure) {
+        let same = |kept: &KeptFailure| is_same(&kept.failure, &failure);
+        match self.find(&failure, same) {
+            Some(kept) => complete(&mut kept.failure, failure),
+            None => self.push(failure, false),
+        }
+    }
+
+    /// Completes the failure of the same name that the tool tells again, or adds it.
+    fn repeat(&mut self, failure: Failure) {
+        let is_exact = |kept: &KeptFailure| !kept.is_repeated && kept.failure.file == failure.file;
+        let is_open = |kept: &KeptFailure| !kept.is_repeated;
+        let found = if self.find(&failure, is_exact).is_some() {
+            self.find(&failure, is_exact)
+        } else {
+            self.find(&failure, is_open)
+        };
+        match found {
+            Some(kept) => {
+                kept.is_repeated = true;
+                complete(&mut kept.failure, failure);
+            }
+            None => self.push(failure, true),
+        }
+    }
+
+    fn find(
+        &mut self,
+        failure: &Failure,
+        accepts: impl Fn(&KeptFailure) -> bool,
+    ) -> Option<&mut KeptFailure> {
+        let indexes = self.known.get(&identity(failure))?;
+        let index = *indexes.iter().find(|index| self.kept.get(**index).is_some_and(&accepts))?;
+        self.kept.get_mut(index)
+    }
+
+    fn push(&mut self, failure: Failure, is_repeated: bool) {
+        self.count += 1;
+        if self.kept.len() < MAX_KNOWN {
+            self.known.entry(identity(&failure)).or_default().push(self.kept.len());
+            self.kept.push(KeptFailure { failure, is_repeated });
+        }
+    }
+
+    fn extend(&mut self, other: Self) {
+        let unknown = other.count - other.kept.len() as u64;
+        for kept in other.kept {
+            self.add(kept.failure);
+        }
+        self.count += unknown;
+    }
+
+    fn into_failures(self) -> (Vec<Failure>, u64) {
+        let kept = self.kept.into_iter().take(MAX_FAILURES).map(|kept| kept.failure);
+        (kept.collect(), self.count)
+    }
+}
+
+/// The text by which the same failure is found again: its name, else its place and message.
+fn identity(failure: &Failure) -> String {
+    match (&failure.name, &failure.file) {
+        (Some(name), _) => name.clone(),
+        (None, Some(file)) => {
+            let message = failure.message.as_deref().unwrap_or_default();
+            format!("{file}:{:?}:{:?} {message}", failure.line, failure.column)
+        }
+        (None, None) => failure.message.clone().unwrap_or_default(),
+    }
+}
+
+/// `true` if two failures of the same identity are one.
+fn is_same(one: &Failure, other: &Failure) -> bool {
+    let has_one_file = one.file.is_none() || other.file.is_none() || one.file == other.file;
+    has_one_file && one.frames == other.frames
+}
+
+/// Adds what the failure does not say yet.
+fn complete(failure: &mut Failure, more: Failure) {
+    if failure.line.is_none() && more.line.is_some() {
+        failure.file = more.file.or(failure.file.take());
+        failure.line = more.line;
+        failure.column = more.column;
+    } else if failure.file.is_none() {
+        failure.file = more.file;
+    }
+    failure.message = failure.message.take().or(more.message);
+}
+
+/// One run of a tool.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Run {
+    pub(crate) counts: Counts,
+    /// The number of all tests, of a tool that does not count those that passed.
+    pub(crate) total: Option<u64>,
+    pub(crate) result: Option<String>,
+    /// Failures before the counts.
+    before: FailureList,
+    /// Failures after the counts: of this run, or of the next one.
+    after: FailureList,
+    pub(crate) warnings: FailureList,
+    /// The number of the last line that belongs to the run.
+    pub(crate) last_line: u64,
+}
+
+impl Run {
+    pub(crate) fn add(&mut self, failure: Failure) {
+        self.failures_mut().add(failure);
+    }
+
+    pub(crate) fn failures_mut(&mut self) -> &mut FailureList {
+        if self.has_counts() { &mut self.after } else { &mut self.before }
+    }
+
+    /// Adds a failure that the tool tells again, perhaps after its counts.
+    pub(crate) fn repeat(&mut self, failure: Failure) {
+        let is_open = |kept: &KeptFailure| !kept.is_repeated;
+        if self.has_counts() && self.before.find(&failure, is_open).is_none() {
+            self.after.repeat(failure);
+        } else {
+            self.before.repeat(failure);
+        }
+    }
+
+    fn has_counts(&self) -> bool {
+        self.counts != Counts::default() || self.total.is_some()
+    }
+
+    /// `true` if both have the same count: the tool has run again.
+    pub(crate) fn conflicts_with(&self, other: &Self) -> bool {
+        let fields = |run: &Self| {
+            let Counts { passed, failed, skipped, errors, warnings } = run.counts;
+            [passed, failed, skipped, errors, warnings, run.total]
+        };
+        fields(self).iter().zip(fields(other)).any(|(one, other)| one.is_some() && other.is_some())
+    }
+
+    pub(crate) fn add_counts(&mut self, read: &Self) {
+        let Counts { passed, failed, skipped, errors, warnings } = read.counts;
+        self.counts.passed = self.counts.passed.or(passed);
+        self.counts.failed = self.counts.failed.or(failed);
+        self.counts.skipped = self.counts.skipped.or(skipped);
+        self.counts.errors = self.counts.errors.or(errors);
+        self.counts.warnings = self.counts.warnings.or(warnings);
+        self.total = self.total.or(read.total);
+    }
+
+    /// Splits off the run whose counts were read now. The failures since the last counts belong to
+    /// it, unless the finished run lacks them.
+    pub(crate) fn split_off(&mut self, kind: FormatKind) -> Self {
+        let claimed = claimed_failures(kind, &self.counts);
+        let all = self.before.count + self.after.count;
+        let lacks_them = claimed == Some(all) && claimed != Some(self.before.count);
+        let mut next = Self::default();
+        if !lacks_them {
+            next.before = std::mem::take(&mut self.after);
+        }
+        next
+    }
+
+    pub(crate) fn into_report(self, format: &Format) -> ToolReport {
+        let Self { mut counts, total, result, mut before, after, warnings, last_line } = self;
+        before.extend(after);
+        let (failures, failure_count) = before.into_failures();
+        let (warnings, warning_count) = warnings.into_failures();
+        if let (None, Some(total)) = (counts.passed, total) {
+            let others = counts.failed.unwrap_or(0) + counts.skipped.unwrap_or(0);
+            counts.passed = Some(total.saturating_sub(others));
+        }
+        let claimed = claimed_failures(format.kind, &counts);
+        ToolReport {
+            tool: format.name,
+            line: last_line,
+            counts,
+            result,
+            failures,
+            failure_count,
+            warnings,
+            warning_count,
+            is_consistent: claimed.is_none_or(|claimed| claimed == failure_count),
+        }
+    }
+}
+
+/// The number of failures that a tool printed.
+fn claimed_failures(kind: FormatKind, counts: &Counts) -> Option<u64> {
+    match kind {
+        FormatKind::Tests => counts.failed,
+        FormatKind::Diagnostics => counts.errors,
+        FormatKind::Steps | FormatKind::Trace(_) => None,
+    }
+}
+
+impl ToolReport {
+    /// `true` if the report has any content.
+    pub(crate) fn says_something(&self) -> bool {
+        self.counts != Counts::default()
+            || self.result.is_some()
+            || self.failure_count > 0
+            || self.warning_count > 0
+    }
+
+    /// Joins the reports of two runs.
+    pub(crate) fn merge(mut self, later: Self) -> Self {
+        let sum = |one: Option<u64>, other: Option<u64>| match (one, other) {
+            (Some(one), Some(other)) => Some(one + other),
+            (one, other) => one.or(other),
+        };
+        self.counts = Counts {
+            passed: sum(self.counts.passed, later.counts.passed),
+            failed: sum(self.counts.failed, later.counts.failed),
+            skipped: sum(self.counts.skipped, later.counts.skipped),
+            errors: sum(self.counts.errors, later.counts.errors),
+            warnings: sum(self.counts.warnings, later.counts.warnings),
+        };
+        self.line = later.line;
+        self.result = later.result.or(self.result);
+        self.failures.extend(later.failures);
+        self.failures.truncate(MAX_FAILURES);
+        self.failure_count += later.failure_count;
+        self.warnings.extend(later.warnings);
+        self.warnings.truncate(MAX_FAILURES);
+        self.warning_count += later.warning_count;
+        self.is_consistent &= later.is_consistent;
+        self
+    }
+}

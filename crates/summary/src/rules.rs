@@ -1,0 +1,266 @@
+//! The rules by which a tool's lines are read. A format is data: patterns, and the effect of a line
+//! that matches one of them.
+
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex, RegexSet, RegexSetBuilder};
+
+use crate::formats::FORMATS;
+use crate::summary::Failure;
+
+/// The output format of one tool.
+#[derive(Debug)]
+pub(crate) struct Format {
+    /// The name of the tool, as a reader calls it.
+    pub(crate) name: &'static str,
+    pub(crate) kind: FormatKind,
+    pub(crate) rules: &'static [Rule],
+    /// The end of a failure that has begun.
+    pub(crate) block: BlockEnd,
+    /// Completes a failure after its last line, for what rules cannot say.
+    pub(crate) complete: Option<fn(&mut Failure)>,
+}
+
+impl Format {
+    /// The common part of formats, for struct update syntax.
+    pub(crate) const DEFAULT: Self = Self {
+        name: "",
+        kind: FormatKind::Diagnostics,
+        rules: &[],
+        block: BlockEnd::Rule,
+        complete: None,
+    };
+}
+
+/// The kind of a tool. It decides what the counts mean and which failures are the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FormatKind {
+    /// A test runner. Failures with the same name are one failure; `failed` and `errors` are counts
+    /// of tests. Traces and diagnostics inside a failure belong to it.
+    Tests,
+    /// A compiler or a linter: errors and warnings at places in files.
+    Diagnostics,
+    /// A tool that runs others: make, npm, docker. Its failures name the failed step.
+    Steps,
+    /// A stack trace.
+    Trace(FrameOrder),
+}
+
+/// The order of the frames of a stack trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FrameOrder {
+    /// The frame that failed comes first.
+    InnermostFirst,
+    /// The frame that failed comes last, as in Python.
+    InnermostLast,
+}
+
+/// The end of a failure that a `Begin` rule began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BlockEnd {
+    /// A rule of the format: `End`, the next `Begin`, `Counts`, `Run`.
+    Rule,
+    /// The first line that matches no rule of the format.
+    FirstOther,
+}
+
+/// A pattern and its effect. Of all rules of a format, the first that matches and can be applied is
+/// applied.
+#[derive(Debug)]
+pub(crate) struct Rule {
+    /// A regular expression, matched at the beginning of the line. `\d`, `\w` and `\s` are ASCII.
+    ///
+    /// Groups named `file`, `line`, `column`, `name`, `message` fill a failure; `frame` is a frame;
+    /// `passed`, `failed`, `errors`, `skipped`, `warnings`, `total` are counts. A pattern must not
+    /// depend on the value of a number: of lines that differ only in numbers, the first few decide
+    /// whether the others are examined.
+    pub(crate) on: &'static str,
+    pub(crate) then: Effect,
+}
+
+/// The effect of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// The line is a whole failure.
+    Failure,
+    /// The line is a whole warning.
+    Warning,
+    /// A failure begins; the following lines fill it.
+    Begin,
+    /// A warning begins; the following lines fill it.
+    BeginWarning,
+    /// Fills the empty fields of the failure that has begun.
+    Fill,
+    /// Replaces the fields of the failure that has begun.
+    Refill,
+    /// Adds to the message of the failure that has begun.
+    Append,
+    /// Adds a frame to the failure that has begun: `frame`, or `file:line in name`.
+    Frame,
+    /// The message of a cause, whose frames follow.
+    CauseBelow,
+    /// What was read of the trace so far is the cause of the part that follows.
+    CauseAbove,
+    /// Ends the failure that has begun.
+    End,
+    /// Drops the failure that has begun: it is none.
+    Drop,
+    /// Fills a failure of the same name if there is one; nothing otherwise.
+    Repeat,
+    /// Sets the file for the following failures.
+    File,
+    /// Counts that the tool printed.
+    Counts,
+    /// The closing words of the tool, in `message`.
+    Result,
+    /// A new run of the tool starts.
+    Run,
+    /// The line belongs to the format and has no effect: it keeps a block open.
+    Keep,
+}
+
+impl Effect {
+    /// `true` if the effect needs a failure that has begun.
+    pub(crate) const fn needs_open(self) -> bool {
+        matches!(
+            self,
+            Self::Fill
+                | Self::Refill
+                | Self::Append
+                | Self::Frame
+                | Self::CauseBelow
+                | Self::CauseAbove
+                | Self::End
+                | Self::Drop
+                | Self::Keep
+        )
+    }
+
+    /// `true` if the effect creates a failure or a warning.
+    pub(crate) const fn creates(self) -> bool {
+        matches!(self, Self::Failure | Self::Warning | Self::Begin | Self::BeginWarning)
+    }
+}
+
+/// One rule with its format.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RuleRef {
+    /// The index of the format.
+    pub(crate) format: usize,
+    /// The index of the rule among all rules of all formats.
+    pub(crate) index: usize,
+    pub(crate) effect: Effect,
+}
+
+/// All rules of all formats, compiled.
+#[derive(Debug)]
+pub(crate) struct RuleSet {
+    /// Finds the rules that match a line, in one pass.
+    set: RegexSet,
+    /// The rules in the order of the set.
+    refs: Vec<RuleRef>,
+    /// The patterns with their groups, compiled when a line first matches.
+    patterns: Vec<LazyPattern>,
+}
+
+type LazyPattern = LazyLock<Option<Regex>, Box<dyn Fn() -> Option<Regex> + Send + Sync>>;
+
+/// The memory for the states of the combined pattern, per thread that uses it.
+const STATES_BYTES: usize = 8 * 1024 * 1024;
+/// The memory of the combined pattern.
+const PROGRAM_BYTES: usize = 64 * 1024 * 1024;
+
+static RULES: LazyLock<RuleSet> = LazyLock::new(|| RuleSet::new(FORMATS));
+
+impl RuleSet {
+    /// The rules of all formats.
+    pub(crate) fn all() -> &'static Self {
+        &RULES
+    }
+
+    fn new(formats: &[&[Format]]) -> Self {
+        let formats = formats.iter().copied().flatten().enumerate();
+        let rules: Vec<(usize, &Rule)> = formats
+            .flat_map(|(format, it)| it.rules.iter().map(move |rule| (format, rule)))
+            .collect();
+        let texts: Vec<String> = rules.iter().map(|(_, rule)| ascii_pattern(rule.on)).collect();
+        let set = RegexSetBuilder::new(&texts)
+            .size_limit(PROGRAM_BYTES)
+            .dfa_size_limit(STATES_BYTES)
+            .build()
+            .unwrap_or_else(|_| RegexSet::empty());
+        let refs = rules.iter().enumerate();
+        let refs =
+            refs.map(|(index, &(format, rule))| RuleRef { format, index, effect: rule.then });
+        Self { set, refs: refs.collect(), patterns: texts.into_iter().map(lazy_pattern).collect() }
+    }
+
+    /// The rules that match a line, in the order of the formats.
+    pub(crate) fn matches<'a>(&'a self, line: &str) -> impl Iterator<Item = RuleRef> + use<'a> {
+        self.set.matches(line).into_iter().filter_map(|index| self.refs.get(index).copied())
+    }
+
+    /// The groups of a rule that matches a line.
+    pub(crate) fn captures<'l>(&self, rule: RuleRef, line: &'l str) -> Option<Captures<'l>> {
+        self.patterns.get(rule.index)?.as_ref()?.captures(line)
+    }
+}
+
+fn lazy_pattern(text: String) -> LazyPattern {
+    LazyLock::new(Box::new(move || Regex::new(&text).ok()))
+}
+
+/// Anchors a pattern, and limits its classes to ASCII: the Unicode tables are large and slow.
+fn ascii_pattern(pattern: &str) -> String {
+    let mut ascii = String::with_capacity(pattern.len() + 16);
+    ascii.push_str("^(?:");
+    let mut in_class = false;
+    let mut chars = pattern.chars();
+    while let Some(char) = chars.next() {
+        match (char, in_class) {
+            ('\\', _) => {
+                let escaped = chars.next().unwrap_or('\\');
+                ascii.push_str(&match (escaped, in_class) {
+                    ('d', true) => "0-9".to_owned(),
+                    ('d', false) => "[0-9]".to_owned(),
+                    ('w', true) => "A-Za-z0-9_".to_owned(),
+                    ('w', false) => "[A-Za-z0-9_]".to_owned(),
+                    ('s', true) => " \\t".to_owned(),
+                    ('s', false) => "[ \\t]".to_owned(),
+                    ('S', false) => "[^ \\t]".to_owned(),
+                    ('b', false) => "(?-u:\\b)".to_owned(),
+                    (other, _) => format!("\\{other}"),
+                });
+                continue;
+            }
+            ('[', false) => in_class = true,
+            (']', true) if !ascii.ends_with('[') && !ascii.ends_with("[^") => in_class = false,
+            _ => {}
+        }
+        ascii.push(char);
+    }
+    ascii.push(')');
+    ascii
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pattern_compiles() {
+        for (index, pattern) in RuleSet::all().patterns.iter().enumerate() {
+            let rule = FORMATS.iter().copied().flatten().flat_map(|it| it.rules).nth(index);
+            assert!(pattern.is_some(), "{rule:?}");
+        }
+        assert_eq!(RuleSet::all().set.len(), RuleSet::all().patterns.len());
+    }
+
+    #[test]
+    fn classes_are_ascii() {
+        assert_eq!(
+            ascii_pattern(r"a\d[\w.]\S\b[^\s]\["),
+            r"^(?:a[0-9][A-Za-z0-9_.][^ \t](?-u:\b)[^ \t]\[)"
+        );
+    }
+}

@@ -1,0 +1,228 @@
+//! The text of a summary: one line per fact, the decisive ones first.
+
+use crate::summary::{Counts, Failure, FoundLines, LineGroup, LineGroups, Summary, ToolReport};
+
+/// Places that are listed for one kind of warning.
+const WARNING_PLACES: usize = 8;
+/// Error lines that are listed of one log.
+const ERROR_LINES: usize = 20;
+
+/// The text form of a summary.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SummaryText {
+    /// Lines, the decisive ones first.
+    pub lines: Vec<String>,
+    /// `true` if facts are missing for lack of room.
+    pub is_cut: bool,
+}
+
+impl Summary {
+    /// `true` if the tools that were recognised tell the outcome: their reports agree with their
+    /// own counts, and no other error stands beside them.
+    #[must_use]
+    pub fn explains_outcome(&self) -> bool {
+        let has_result = self.tools.iter().any(|tool| {
+            tool.failure_count > 0 || tool.counts != Counts::default() || tool.result.is_some()
+        });
+        (has_result || !self.traces.is_empty()) && self.tools.iter().all(|tool| tool.is_consistent)
+    }
+
+    /// `true` if something failed by the account of a tool, a trace or an error line.
+    #[must_use]
+    pub fn has_failures(&self) -> bool {
+        let failed = |tool: &ToolReport| {
+            tool.failure_count > 0
+                || tool.counts.failed.is_some_and(|failed| failed > 0)
+                || tool.counts.errors.is_some_and(|errors| errors > 0)
+        };
+        self.tools.iter().any(failed) || !self.traces.is_empty() || self.errors.count > 0
+    }
+
+    /// Renders the facts in at most `max_bytes`.
+    #[must_use]
+    pub fn text(&self, max_bytes: usize) -> SummaryText {
+        let mut page = Page { lines: Vec::new(), left: max_bytes, is_cut: false };
+        for tool in &self.tools {
+            page.push(headline(tool));
+        }
+        for tool in self.tools.iter().filter(|tool| tool.is_consistent) {
+            page.push_failures(tool);
+        }
+        for trace in &self.traces {
+            page.push(failure_line(trace));
+            for frame in &trace.frames {
+                page.push(format!("  {frame}"));
+            }
+        }
+        page.push_found(&self.errors);
+        page.push_groups(&self.groups);
+        page.push_warnings(self);
+        SummaryText { lines: page.lines, is_cut: page.is_cut }
+    }
+}
+
+/// Lines within a budget.
+#[derive(Debug)]
+struct Page {
+    lines: Vec<String>,
+    left: usize,
+    is_cut: bool,
+}
+
+impl Page {
+    /// Adds a line if there is room. Returns `false` if there is none.
+    fn push(&mut self, line: String) -> bool {
+        let fits = !self.is_cut && line.len() < self.left;
+        if fits {
+            self.left -= line.len() + 1;
+            self.lines.push(line);
+        } else {
+            self.is_cut = true;
+        }
+        fits
+    }
+
+    fn push_failures(&mut self, tool: &ToolReport) {
+        // Room for the line that counts the missing ones.
+        let reserve = 40.min(self.left);
+        self.left -= reserve;
+        let shown = tool.failures.iter().take_while(|failure| {
+            let is_shown = self.push(failure_line(failure));
+            if is_shown {
+                for frame in &failure.frames {
+                    self.push(format!("  {frame}"));
+                }
+            }
+            is_shown
+        });
+        let shown = shown.count() as u64;
+        self.left += reserve;
+        if shown < tool.failure_count {
+            self.is_cut = false;
+            self.push(format!("[{} more failures]", tool.failure_count - shown));
+            self.is_cut = true;
+        }
+    }
+
+    fn push_found(&mut self, errors: &FoundLines) {
+        for group in errors.kinds.iter().take(ERROR_LINES) {
+            self.push(format!("{}: {}{}", group.first.number, group.first.text, more_of(group)));
+        }
+        let listed: u64 = errors.kinds.iter().take(ERROR_LINES).map(|group| group.count).sum();
+        if errors.count > listed {
+            self.push(format!("[{} more error lines]", errors.count - listed));
+        }
+    }
+
+    fn push_groups(&mut self, groups: &LineGroups) {
+        for line in &groups.rare {
+            self.push(format!("{}: {}", line.number, line.text));
+        }
+    }
+
+    /// Adds all warnings in one line.
+    fn push_warnings(&mut self, summary: &Summary) {
+        let mut kinds: Vec<(String, Vec<String>)> = Vec::new();
+        for tool in summary.tools.iter().filter(|tool| is_counted(tool)) {
+            for warning in &tool.warnings {
+                let message = warning.message.clone().unwrap_or_default();
+                let place = place(warning).unwrap_or_default();
+                match kinds.iter_mut().find(|(known, _)| *known == message) {
+                    Some((_, places)) => places.push(place),
+                    None => kinds.push((message, vec![place])),
+                }
+            }
+        }
+        for group in &summary.warnings.kinds {
+            let text = format!("{}: {}{}", group.first.number, group.first.text, more_of(group));
+            kinds.push((text, Vec::new()));
+        }
+        if kinds.is_empty() {
+            return;
+        }
+        let texts: Vec<String> = kinds.into_iter().map(warning_text).collect();
+        let mut line = format!("warnings: {}", texts.join("; "));
+        if line.len() > MAX_WARNINGS_BYTES {
+            line.truncate(line.floor_char_boundary(MAX_WARNINGS_BYTES));
+            line.push('…');
+        }
+        self.push(line);
+    }
+}
+
+/// The longest line of warnings, in bytes.
+const MAX_WARNINGS_BYTES: usize = 400;
+
+fn warning_text((message, places): (String, Vec<String>)) -> String {
+    let more = places.len().saturating_sub(WARNING_PLACES);
+    let shown = places.iter().take(WARNING_PLACES).filter(|place| !place.is_empty());
+    let shown: Vec<&str> = shown.map(String::as_str).collect();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{message} {}{more}", shown.join(", ")).trim_end().to_owned()
+}
+
+/// `true` if the warnings that were read are all that the tool counted.
+fn is_counted(tool: &ToolReport) -> bool {
+    tool.counts.warnings.is_none_or(|warnings| warnings == tool.warning_count)
+}
+
+fn more_of(group: &LineGroup) -> String {
+    match group.count {
+        0 | 1 => String::new(),
+        count => format!(" [{} more like it, last {}]", count - 1, group.last.number),
+    }
+}
+
+/// The first line of a report: `pytest: 7 failed, 293 passed`.
+fn headline(tool: &ToolReport) -> String {
+    let counts = count_texts(tool);
+    match (&tool.result, counts.is_empty()) {
+        (None, true) => tool.tool.to_owned(),
+        (None, false) => format!("{}: {}", tool.tool, counts.join(", ")),
+        (Some(result), true) => format!("{}: {result}", tool.tool),
+        (Some(result), false) => format!("{}: {}; {result}", tool.tool, counts.join(", ")),
+    }
+}
+
+fn count_texts(tool: &ToolReport) -> Vec<String> {
+    let Counts { passed, failed, skipped, errors, warnings } = tool.counts;
+    let is_diagnosis = failed.is_none() && passed.is_none();
+    let errors = errors.or((is_diagnosis && tool.failure_count > 0).then_some(tool.failure_count));
+    let warnings = warnings.or((tool.warning_count > 0).then_some(tool.warning_count));
+    let words = [
+        (failed.filter(|count| *count > 0), "failed", "failed"),
+        (errors, "error", "errors"),
+        (passed, "passed", "passed"),
+        (skipped.filter(|count| *count > 0), "skipped", "skipped"),
+        (warnings.filter(|count| *count > 0), "warning", "warnings"),
+    ];
+    let texts = words.into_iter().filter_map(|(count, one, many)| {
+        let count = count?;
+        Some(format!("{count} {}", if count == 1 { one } else { many }))
+    });
+    texts.collect()
+}
+
+/// The place of a failure: `src/main.rs:11:22`.
+fn place(failure: &Failure) -> Option<String> {
+    let mut text = failure.file.clone()?;
+    for number in [failure.line, failure.line.and(failure.column)].into_iter().flatten() {
+        text = format!("{text}:{number}");
+    }
+    Some(text)
+}
+
+/// A failure on one line: `tests/test_billing.py:41 test_total: assert 15 == 99`.
+fn failure_line(failure: &Failure) -> String {
+    let mut line = place(failure).unwrap_or_default();
+    if let Some(name) = &failure.name {
+        line = format!("{line} {name}");
+        if failure.message.is_some() {
+            line.push(':');
+        }
+    }
+    if let Some(message) = &failure.message {
+        line = format!("{line} {message}");
+    }
+    line.trim_start().to_owned()
+}
