@@ -98,6 +98,12 @@ def run_shellyard(tasks, arguments):
     return conversations
 
 
+def run_shell(tasks, arguments):
+    import shells  # The scripted model and the clients are needed for this alone.
+
+    return shells.measure(arguments.shell, tasks, arguments.agents)
+
+
 def check(rows, targets):
     """The targets that the sums miss."""
     sums = add_up(rows)
@@ -127,6 +133,8 @@ def main():
     parser.add_argument("--set", choices=SETS, default="everyday", help="the set of tasks (default: %(default)s)")
     parser.add_argument("--only", help="names of tasks, by commas")
     parser.add_argument("--max-tokens", type=int, help="the max_tokens of each call (default: that of the server)")
+    parser.add_argument("--shell", choices=("claude", "codex", "gemini", "opencode", "qwen"), help="measure the built-in shell of this program instead")
+    parser.add_argument("--agents", default="target/clients/agents", help="the folder where npm has installed these programs (default: %(default)s)")
     parser.add_argument("--tokenizer", default="target/clients/tokenizer", help="the folder where npm has installed gpt-tokenizer (default: %(default)s)")
     parser.add_argument("--replies", help="a folder for all calls and replies as text")
     parser.add_argument("--json", help="a file for the figures")
@@ -136,7 +144,7 @@ def main():
         tasks = make_tasks(Path(folder) / "tasks", arguments.set)
         if arguments.only:
             tasks = [task for task in tasks if task["name"] in arguments.only.split(",")]
-        conversations = run_shellyard(tasks, arguments)
+        conversations = run_shell(tasks, arguments) if arguments.shell else run_shellyard(tasks, arguments)
     if arguments.replies:
         save_replies(arguments.replies, conversations)
     rows = score(conversations, arguments.tokenizer)

@@ -39,9 +39,10 @@ def big_log(folder):
             time = LOG_START + timedelta(milliseconds=number * 7)
             log.write(f"{time.isoformat(timespec='milliseconds')}Z {message}\n")
     task = Task("log", "a 52 MB log with one FATAL among 496,836 lines", "cat service.log")
+    task.shell_follow_ups = ["grep -nE 'FATAL|ERROR' service.log | tail -n 20", "grep -c WARN service.log"]
     task.add_exit(0)
     task.add_text("FATAL", FATAL)
-    task.add("warnings", r"\b24\b.*(?i:warn)|(?i:warn).*\b24\b|^24$")
+    task.add("warnings", r"\b24\b.*(?i:warn)|(?i:warn).*\b24\b|^(?:Output: )?24$")
     return task
 
 
@@ -63,6 +64,7 @@ def listing(folder):
         time = (LOG_START + timedelta(minutes=number)).timestamp()
         os.utime(path, (time, time))
     task = Task("listing", "a listing of 5,000 files, one of them huge", "ls -l data")
+    task.shell_follow_ups = ["ls -lS data | head -n 5"]
     task.add_exit(0)
     task.add("the huge file", rf"{name}", rf"{HUGE_BYTES}|{HUGE_BYTES:,}|48\.3 ?GB|45(\.0)? ?Gi?B?")
     return task
@@ -77,6 +79,7 @@ def patches(folder):
     commits = subprocess.run(["git", "-C", repository, "rev-list", "--reverse", "main"], check=True, capture_output=True, text=True).stdout.split()
     commit = commits[change][:7]
     task = Task("patches", "git log -p of 200 commits, then a search for MAX_RETRIES", "git -C repository log -p", search="MAX_RETRIES")
+    task.shell_follow_ups = ["git -C repository log --oneline --name-only -G MAX_RETRIES"]
     task.add_exit(0)
     task.add("the commit", commit)
     task.add("the file", r"\bsrc/net\.py\b")
@@ -121,6 +124,7 @@ def progress_bar(folder):
         output += f"\rmodel.safetensors: {step * 100 // 2000:3}%|{bar:30}| {step}/2000 [00:{step // 400:02}<00:{5 - step // 400:02}, {400 + step % 37}.{step % 100:02}MB/s]"
     output += f"\nsaved model.safetensors, sha256 {SHA256}\n"
     task = Task("bar", "a progress bar with 2,000 updates", add_program(folder, "download", output, 0) + " model.safetensors")
+    task.shell_follow_ups = [f"{task.command} | tr '\\r' '\\n' | tail -n 3"]
     task.add_exit(0)
     task.add("the last state", r"100%.*2000/2000")
     task.add("the saved file", rf"saved model\.safetensors, sha256 {SHA256}")
@@ -202,6 +206,7 @@ def java(folder):
         place = exceptions[-1][1][-1]
         task.add_text(f"{logger}: place of the cause", place[place.index("(") + 1 : -1])
     task.command = add_program(folder, "depotctl", "\n".join(lines) + "\n", 0) + " logs --since today"
+    task.shell_follow_ups = [f"{task.command} | grep -A 3 -E ' ERROR |^Caused by'"]
     return task
 
 

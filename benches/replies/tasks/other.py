@@ -299,6 +299,7 @@ def disk_usage(folder):
             huge = name
     lines.append("327G\tvar/cache/build")
     task = Task("du", "du -h of 1,800 folders, one of them huge", add_program(folder, "du", "\n".join(lines) + "\n", 0) + " -h var/cache/build")
+    task.shell_follow_ups = [f"{task.command} | sort -h | tail -n 5"]
     task.add_exit(0)
     task.add_text("the huge folder", "318G", huge)
     task.add("the sum", r"327G\s+var/cache/build$")

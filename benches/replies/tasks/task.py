@@ -30,6 +30,8 @@ class Task:
     wait_s: int = 30
     until: str = ""
     search: str = ""
+    # The commands by which an agent with a plain shell looks for what the first reply does not show.
+    shell_follow_ups: list = field(default_factory=list)
 
     def add(self, name, *patterns, span=1):
         """Adds a fact; the patterns are regular expressions."""
