@@ -4,6 +4,7 @@ use regex::Captures;
 
 use crate::failures::{FailureList, Run};
 use crate::formats::FORMATS;
+use crate::recent::{RecentLine, RecentLines};
 use crate::rules::{BlockEnd, Effect, Format, FormatKind, FrameOrder, RuleRef, RuleSet};
 use crate::severity::{LineSeverity, SeverityLines, find_severity};
 use crate::summary::{Failure, Summary, ToolReport};
@@ -14,6 +15,8 @@ const TEXT_CHARS: usize = 300;
 const FRAMES: usize = 3;
 /// The most frames and causes of one trace.
 const MAX_FRAMES: usize = 24;
+/// Texts that are added to a message.
+const MAX_APPENDED: usize = 4;
 /// A failure that no rule ended is over after this many lines.
 const MAX_BLOCK_LINES: u64 = 400;
 
@@ -21,7 +24,8 @@ const MAX_BLOCK_LINES: u64 = 400;
 #[derive(Debug, Default)]
 pub struct Summarizer {
     formats: Vec<FormatState>,
-    /// Error and warning lines that no tool claims.
+    recent: RecentLines,
+    /// Error and warning lines that no tool claims, without the recent ones.
     free: SeverityLines,
     /// All error and warning lines.
     all: SeverityLines,
@@ -40,12 +44,16 @@ impl Summarizer {
     /// it, without the newline.
     pub fn read(&mut self, number: u64, text: &str) {
         self.lines += 1;
-        let is_claimed = self.apply_rules(number, text);
-        if let Some(severity) = find_severity(text) {
+        let prefix = find_source(text);
+        let is_claimed = self.apply_rules(number, text, prefix);
+        let severity = find_severity(text);
+        if let Some(severity) = severity {
             self.all.add(severity, number, text);
-            if !is_claimed {
-                self.free.add(severity, number, text);
-            }
+        }
+        let prefix = prefix.map_or(0, |prefix| prefix.bytes);
+        let settled = self.recent.push(number, text, prefix, severity, is_claimed);
+        if let Some(line) = settled {
+            add_free(&mut self.free, &line);
         }
     }
 
@@ -65,8 +73,11 @@ impl Summarizer {
         }
         tools.sort_by_key(|report| report.line);
         traces.sort_by_key(|trace| trace.log_line);
-        let found =
-            if tools.iter().all(|tool| tool.is_consistent) { &self.free } else { &self.all };
+        let mut free = self.free.clone();
+        for line in self.recent.iter() {
+            add_free(&mut free, line);
+        }
+        let found = if tools.iter().all(|tool| tool.is_consistent) { &free } else { &self.all };
         Summary {
             tools,
             traces,
@@ -78,49 +89,98 @@ impl Summarizer {
     }
 
     /// Applies the rules of all formats. Returns `true` if a format claims the line.
-    fn apply_rules(&mut self, number: u64, text: &str) -> bool {
-        let rules = RuleSet::all();
-        let mut is_claimed = self.apply_matches(rules, number, text);
-        if let Some(inner) = strip_builder_prefix(text) {
-            is_claimed |= self.apply_matches(rules, number, inner);
+    fn apply_rules(&mut self, number: u64, text: &str, prefix: Option<SourcePrefix<'_>>) -> bool {
+        let line = Line { number, text, source: "" };
+        let mut applied = self.apply_matches(line);
+        let mut source = "";
+        if let Some(prefix) = prefix {
+            source = prefix.source;
+            let text = text.get(prefix.bytes..).unwrap_or_default();
+            applied.extend(self.apply_matches(Line { number, text, source }));
+        }
+        let is_blank = text.trim().is_empty();
+        let mut is_claimed = !applied.is_empty();
+        for (index, state) in self.formats.iter_mut().enumerate() {
+            if state.open.is_some() && !applied.contains(&index) {
+                state.pass_line(source, is_blank);
+            }
+            is_claimed |= state.open.as_ref().is_some_and(|open| open.source == source);
         }
         is_claimed
     }
 
-    fn apply_matches(&mut self, rules: &RuleSet, number: u64, text: &str) -> bool {
+    /// Applies the rules that match a line. Returns the formats of the rules.
+    fn apply_matches(&mut self, line: Line<'_>) -> Vec<usize> {
+        let rules = RuleSet::all();
         let owner = self.formats.iter().position(FormatState::owns_lines);
         let mut applied: Vec<usize> = Vec::new();
         let mut has_created = false;
-        for rule in rules.matches(text) {
+        for rule in rules.matches(line.text) {
             let is_foreign = owner.is_some_and(|owner| owner != rule.format);
             let is_taken = has_created && rule.effect.creates();
             let Some(state) = self.formats.get_mut(rule.format) else { continue };
             let is_done = applied.last() == Some(&rule.format);
-            if is_foreign || is_taken || is_done || !state.can_apply(rule.effect) {
+            if is_foreign || is_taken || is_done || !state.can_apply(rule.effect, line) {
                 continue;
             }
-            let Some(groups) = rules.captures(rule, text) else { continue };
-            state.apply(rule, &groups, number);
+            let Some(groups) = rules.captures(rule, line.text) else { continue };
+            let begins_below = rule.effect == Effect::BeginBelow && !state.is_reading(line.source);
+            if begins_below && !state.begin_below(&groups, line, &mut self.recent) {
+                continue;
+            }
+            if !begins_below {
+                state.apply(rule, &groups, line);
+            }
             has_created |= rule.effect.creates();
             applied.push(rule.format);
         }
-        for (index, state) in self.formats.iter_mut().enumerate() {
-            if state.open.is_some() && !applied.contains(&index) {
-                state.pass_line();
-            }
-        }
-        let is_inside = |state: &FormatState| state.open.is_some();
-        !applied.is_empty() || self.formats.iter().any(is_inside)
+        applied
     }
 }
 
-/// Removes the prefix that an image builder puts before each line of a step: `#9 12.34 `.
-fn strip_builder_prefix(text: &str) -> Option<&str> {
-    let rest = text.strip_prefix('#')?;
-    let (step, rest) = rest.split_once(' ')?;
-    let (seconds, rest) = rest.split_once(' ')?;
-    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    (is_number(step) && is_number(seconds)).then_some(rest)
+/// Adds an error or a warning that no tool claims.
+fn add_free(free: &mut SeverityLines, line: &RecentLine) {
+    if let Some(severity) = line.severity
+        && !line.is_claimed
+    {
+        free.add(severity, line.number, &line.text);
+    }
+}
+
+/// A line as the rules read it.
+#[derive(Debug, Clone, Copy)]
+struct Line<'a> {
+    number: u64,
+    text: &'a str,
+    /// The step or the container that wrote the line; empty if the log has one source.
+    source: &'a str,
+}
+
+/// The prefix of a line that names its source.
+#[derive(Debug, Clone, Copy)]
+struct SourcePrefix<'a> {
+    source: &'a str,
+    bytes: usize,
+}
+
+/// Finds the prefix that an image builder puts before each line of a step (`#9 12.34 `), or that
+/// docker compose puts before each line of a container (`web-1  | `).
+fn find_source(text: &str) -> Option<SourcePrefix<'_>> {
+    let (source, rest) = text.split_once(' ')?;
+    let (inner, is_source) = if let Some(step) = source.strip_prefix('#') {
+        let (seconds, inner) = rest.split_once(' ')?;
+        let is_number = |text: &str| text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'.'));
+        (inner, is_number(step) && is_number(seconds))
+    } else {
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+        let number = source.rsplit_once(['-', '_'])?.1;
+        let is_container = source.bytes().all(is_name)
+            && !number.is_empty()
+            && number.bytes().all(|byte| byte.is_ascii_digit());
+        let after = rest.trim_start_matches(' ').strip_prefix('|')?;
+        (after.strip_prefix(' ').unwrap_or(after), is_container)
+    };
+    is_source.then_some(SourcePrefix { source, bytes: text.len() - inner.len() })
 }
 
 /// The state of one format.
@@ -129,6 +189,12 @@ struct FormatState {
     format: &'static Format,
     /// The file of the following failures.
     file: Option<String>,
+    /// The name of the following failures.
+    name: Option<String>,
+    /// `true` if the lines list no failures.
+    is_paused: bool,
+    /// The number of the last line with counts.
+    counts_line: u64,
     open: Option<OpenFailure>,
     /// The runs before the present one, as one report.
     earlier: Option<ToolReport>,
@@ -140,6 +206,14 @@ struct FormatState {
 struct OpenFailure {
     failure: Failure,
     is_warning: bool,
+    /// The source whose lines fill the failure.
+    source: String,
+    /// `true` after the last line of the failure.
+    is_complete: bool,
+    /// `true` if the lines belong to a cause.
+    is_in_cause: bool,
+    /// `true` if the message of that cause is known.
+    has_cause_name: bool,
     /// Lines since the last one that a rule applied to.
     lines: u64,
     /// The number of texts that were added to the message.
@@ -152,7 +226,16 @@ struct OpenFailure {
 
 impl FormatState {
     fn new(format: &'static Format) -> Self {
-        Self { format, file: None, open: None, earlier: None, run: Run::default() }
+        Self {
+            format,
+            file: None,
+            name: None,
+            is_paused: false,
+            counts_line: 0,
+            open: None,
+            earlier: None,
+            run: Run::default(),
+        }
     }
 
     /// `true` if all lines belong to the failure that has begun.
@@ -160,45 +243,105 @@ impl FormatState {
         self.open.is_some() && self.format.kind == FormatKind::Tests
     }
 
-    fn can_apply(&self, effect: Effect) -> bool {
-        self.open.is_some() || !effect.needs_open()
+    /// `true` if a failure has begun whose lines come from the source.
+    fn is_reading(&self, source: &str) -> bool {
+        self.open.as_ref().is_some_and(|open| !open.is_complete && open.source == source)
+    }
+
+    fn can_apply(&self, effect: Effect, line: Line<'_>) -> bool {
+        match effect {
+            Effect::EndCounts => {
+                self.is_reading(line.source)
+                    || (self.counts_line > 0 && self.counts_line + 1 == line.number)
+            }
+            Effect::CauseAbove => self.open.as_ref().is_some_and(|open| open.source == line.source),
+            _ if effect.needs_open() => self.is_reading(line.source),
+            _ => !(self.is_paused && effect.creates()),
+        }
     }
 
     /// Notes a line that no rule of the format applies to.
-    fn pass_line(&mut self) {
+    fn pass_line(&mut self, source: &str, is_blank: bool) {
         let Some(open) = &mut self.open else { return };
         open.lines += 1;
-        if self.format.block == BlockEnd::FirstOther || open.lines > MAX_BLOCK_LINES {
+        let is_over = open.is_complete || self.format.block == BlockEnd::FirstOther;
+        let is_over = is_over && open.source == source && !(open.is_complete && is_blank);
+        if is_over || open.lines > MAX_BLOCK_LINES {
             self.close();
         }
     }
 
-    fn apply(&mut self, rule: RuleRef, groups: &Captures<'_>, number: u64) {
+    /// Begins a failure whose message stands above. Returns `false` if there is no such message.
+    fn begin_below(
+        &mut self,
+        groups: &Captures<'_>,
+        line: Line<'_>,
+        recent: &mut RecentLines,
+    ) -> bool {
+        let Some(head) = recent.find_head(line.source) else { return false };
+        let is_trace = matches!(self.format.kind, FormatKind::Trace(_));
+        let is_warning = head.severity == Some(LineSeverity::Warning);
+        if is_trace && is_warning {
+            return false;
+        }
+        self.close();
+        let mut failure = Failure::default();
+        if !is_trace {
+            failure = self.new_failure(groups, line.number);
+        }
+        failure.log_line = head.number;
+        failure.message = Some(clip(head.inner().trim()));
+        let mut open = OpenFailure {
+            failure,
+            is_warning,
+            source: line.source.to_owned(),
+            ..Default::default()
+        };
+        if is_trace {
+            open.read_trace(Effect::Frame, self.format.kind, groups);
+        }
+        self.open = Some(open);
+        self.run.last_line = line.number;
+        let number = head.number;
+        recent.claim_from(number, line.source);
+        true
+    }
+
+    fn apply(&mut self, rule: RuleRef, groups: &Captures<'_>, line: Line<'_>) {
         if let Some(open) = &mut self.open {
             open.lines = 0;
         }
         match rule.effect {
             Effect::Failure | Effect::Warning => {
                 self.close();
-                let failure = self.new_failure(groups, number);
+                let failure = self.new_failure(groups, line.number);
                 self.add(failure, rule.effect == Effect::Warning);
             }
             Effect::Begin | Effect::BeginWarning => {
                 self.close();
                 self.open = Some(OpenFailure {
-                    failure: self.new_failure(groups, number),
+                    failure: self.new_failure(groups, line.number),
                     is_warning: rule.effect == Effect::BeginWarning,
+                    source: line.source.to_owned(),
                     ..OpenFailure::default()
                 });
             }
             Effect::Repeat => {
                 self.close();
-                let mut failure = self.new_failure(groups, number);
+                let mut failure = self.new_failure(groups, line.number);
                 self.complete(&mut failure);
                 self.run.repeat(failure);
             }
-            Effect::Fill | Effect::Refill | Effect::Append => self.fill(rule.effect, groups),
-            Effect::Frame | Effect::CauseBelow | Effect::CauseAbove => {
+            Effect::Fill
+            | Effect::FillLast
+            | Effect::Refill
+            | Effect::Append
+            | Effect::Continue => {
+                if let Some(open) = &mut self.open {
+                    open.fill(rule.effect, groups);
+                }
+            }
+            Effect::Frame | Effect::BeginBelow | Effect::CauseBelow | Effect::CauseAbove => {
                 let kind = self.format.kind;
                 if let Some(open) = &mut self.open {
                     open.read_trace(rule.effect, kind, groups);
@@ -210,19 +353,32 @@ impl FormatState {
                 self.close();
                 self.file = group(groups, "file");
             }
-            Effect::Counts => {
+            Effect::Name => {
                 self.close();
+                self.name = group(groups, "name");
+            }
+            Effect::Counts | Effect::EndCounts => {
+                self.close();
+                self.is_paused = false;
+                self.counts_line = line.number;
                 self.read_counts(groups);
+            }
+            Effect::Pause | Effect::Resume => {
+                self.close();
+                self.is_paused = rule.effect == Effect::Pause;
             }
             Effect::Result => self.run.result = group(groups, "message"),
             Effect::Run => {
                 self.close();
                 self.file = None;
+                self.name = None;
+                self.is_paused = false;
                 self.end_run();
             }
             Effect::Keep => {}
+            Effect::Skip => return,
         }
-        self.run.last_line = number;
+        self.run.last_line = line.number;
     }
 
     fn new_failure(&self, groups: &Captures<'_>, number: u64) -> Failure {
@@ -231,25 +387,10 @@ impl FormatState {
         if failure.file.is_none() {
             failure.file.clone_from(&self.file);
         }
+        if failure.name.is_none() {
+            failure.name.clone_from(&self.name);
+        }
         failure
-    }
-
-    fn fill(&mut self, effect: Effect, groups: &Captures<'_>) {
-        let Some(open) = &mut self.open else { return };
-        if effect != Effect::Append {
-            fill_fields(&mut open.failure, groups, effect);
-            return;
-        }
-        let Some(more) = group(groups, "message") else { return };
-        match &mut open.failure.message {
-            Some(message) => {
-                message.push_str(if open.appended == 0 { ": " } else { ", " });
-                message.push_str(&more);
-                *message = clip(message);
-                open.appended += 1;
-            }
-            None => open.failure.message = Some(more),
-        }
     }
 
     fn read_counts(&mut self, groups: &Captures<'_>) {
@@ -337,20 +478,74 @@ impl FormatState {
 }
 
 impl OpenFailure {
+    fn fill(&mut self, effect: Effect, groups: &Captures<'_>) {
+        self.is_complete = effect == Effect::FillLast;
+        let message = group(groups, "message");
+        if self.is_in_cause {
+            self.name_cause(message);
+            return;
+        }
+        if !matches!(effect, Effect::Append | Effect::Continue) {
+            fill_fields(&mut self.failure, groups, effect);
+            return;
+        }
+        let Some(more) = message else { return };
+        if self.appended == MAX_APPENDED {
+            return;
+        }
+        match &mut self.failure.message {
+            Some(message) => {
+                message.push_str(match (self.appended, effect) {
+                    (0, _) if message.ends_with(':') => " ",
+                    (0, _) => ": ",
+                    (_, Effect::Continue) => " ",
+                    _ => ", ",
+                });
+                message.push_str(&more);
+                *message = clip(message);
+                self.appended += 1;
+            }
+            None => self.failure.message = Some(more),
+        }
+    }
+
+    /// Notes the message of a cause, if the cause has none yet.
+    fn name_cause(&mut self, message: Option<String>) {
+        let Some(message) = message.filter(|_| !self.has_cause_name) else { return };
+        self.has_cause_name = true;
+        self.push_frame(format!("caused by {message}"));
+    }
+
     fn read_trace(&mut self, effect: Effect, kind: FormatKind, groups: &Captures<'_>) {
         match effect {
             Effect::CauseBelow => {
                 self.end_section();
-                let cause = group(groups, "message").unwrap_or_default();
-                self.push_frame(format!("caused by {cause}"));
+                self.is_in_cause = true;
+                self.has_cause_name = false;
+                if let Some(divider) = group(groups, "frame") {
+                    self.push_frame(divider);
+                    self.has_cause_name = true;
+                }
+                self.name_cause(group(groups, "message"));
+                if groups.name("file").is_some() {
+                    self.section.push(frame_text(groups));
+                }
             }
             Effect::CauseAbove => {
-                let message = self.failure.message.take().unwrap_or_default();
+                let failure = std::mem::take(&mut self.failure);
+                let message = failure.message.unwrap_or_default();
                 let frames = std::mem::take(&mut self.section);
                 if self.causes.len() < MAX_FRAMES {
-                    self.causes.push(format!("caused by {message}"));
-                    self.causes.extend(frames);
+                    let mut parts = vec![format!("caused by {message}")];
+                    if let (Some(file), Some(line)) = (failure.file, failure.line) {
+                        parts.push(format!("{file}:{line}"));
+                    }
+                    parts.extend(frames);
+                    self.causes.splice(0..0, parts);
                 }
+                self.is_complete = false;
+                self.failure.log_line = failure.log_line;
+                fill_fields(&mut self.failure, groups, Effect::Refill);
             }
             _ => {
                 let frame = frame_text(groups);

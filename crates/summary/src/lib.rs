@@ -12,6 +12,7 @@
 mod engine;
 mod failures;
 mod formats;
+mod recent;
 mod rules;
 mod severity;
 mod summary;

@@ -87,14 +87,22 @@ pub(crate) enum Effect {
     Warning,
     /// A failure begins; the following lines fill it.
     Begin,
+    /// A failure or a warning begins, if a line shortly above is an error or a warning by its form:
+    /// that line is the message. In a trace the line itself is a frame.
+    BeginBelow,
     /// A warning begins; the following lines fill it.
     BeginWarning,
     /// Fills the empty fields of the failure that has begun.
     Fill,
     /// Replaces the fields of the failure that has begun.
     Refill,
+    /// Fills the empty fields with the last line of the failure: only the part that the failure
+    /// caused can follow.
+    FillLast,
     /// Adds to the message of the failure that has begun.
     Append,
+    /// Adds the next line of a wrapped message.
+    Continue,
     /// Adds a frame to the failure that has begun: `frame`, or `file:line in name`.
     Frame,
     /// The message of a cause, whose frames follow.
@@ -109,14 +117,25 @@ pub(crate) enum Effect {
     Repeat,
     /// Sets the file for the following failures.
     File,
+    /// Sets the name for the following failures.
+    Name,
     /// Counts that the tool printed.
     Counts,
+    /// Counts in a form that other tools use too: they end a failure that has begun, or follow
+    /// other counts.
+    EndCounts,
+    /// The following lines list no failures, until `Resume`, `Counts` or `Run`.
+    Pause,
+    /// The following lines list failures again.
+    Resume,
     /// The closing words of the tool, in `message`.
     Result,
     /// A new run of the tool starts.
     Run,
     /// The line belongs to the format and has no effect: it keeps a block open.
     Keep,
+    /// The line belongs to the format and tells nothing new, inside a block or outside.
+    Skip,
 }
 
 impl Effect {
@@ -125,8 +144,10 @@ impl Effect {
         matches!(
             self,
             Self::Fill
+                | Self::FillLast
                 | Self::Refill
                 | Self::Append
+                | Self::Continue
                 | Self::Frame
                 | Self::CauseBelow
                 | Self::CauseAbove
@@ -138,7 +159,10 @@ impl Effect {
 
     /// `true` if the effect creates a failure or a warning.
     pub(crate) const fn creates(self) -> bool {
-        matches!(self, Self::Failure | Self::Warning | Self::Begin | Self::BeginWarning)
+        matches!(
+            self,
+            Self::Failure | Self::Warning | Self::Begin | Self::BeginBelow | Self::BeginWarning
+        )
     }
 }
 

@@ -99,13 +99,13 @@ const MAX_KINDS: usize = 60;
 const LINE_CHARS: usize = 300;
 
 /// Error and warning lines, grouped by their texts without numbers.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct SeverityLines {
     errors: GroupedLines,
     warnings: GroupedLines,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct GroupedLines {
     count: u64,
     kinds: Vec<(String, LineGroup)>,

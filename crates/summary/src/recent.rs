@@ -1,0 +1,79 @@
+//! The last lines of the log: the message of a trace stands above its first frame.
+
+use std::collections::VecDeque;
+
+use crate::severity::LineSeverity;
+
+/// The lines among which the message of a trace is searched.
+const HEAD_LINES: usize = 8;
+/// The longest text that is kept of a line, in bytes.
+const LINE_BYTES: usize = 1200;
+/// Words of a message that no level marks as an error.
+const ERROR_NAMES: &[&str] = &["Error", "Exception", "Failure", "Throwable", "Rejection"];
+
+/// A line whose severity is not reported yet: a trace may still claim it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RecentLine {
+    pub(crate) number: u64,
+    pub(crate) text: String,
+    pub(crate) severity: Option<LineSeverity>,
+    pub(crate) is_claimed: bool,
+    /// The length of the prefix that names the source of the line.
+    prefix: usize,
+}
+
+impl RecentLine {
+    /// The text without the prefix that names its source.
+    pub(crate) fn inner(&self) -> &str {
+        self.text.get(self.prefix..).unwrap_or_default()
+    }
+
+    fn is_from(&self, source: &str) -> bool {
+        self.text.get(..self.prefix).is_some_and(|prefix| prefix.starts_with(source))
+            && (self.prefix == 0) == source.is_empty()
+    }
+
+    fn names_error(&self) -> bool {
+        self.severity.is_some() || ERROR_NAMES.iter().any(|name| self.inner().contains(name))
+    }
+}
+
+/// The last few lines.
+#[derive(Debug, Default)]
+pub(crate) struct RecentLines {
+    lines: VecDeque<RecentLine>,
+}
+
+impl RecentLines {
+    /// Adds a line with the length of its prefix. Returns the line that is no longer recent.
+    pub(crate) fn push(
+        &mut self,
+        number: u64,
+        text: &str,
+        prefix: usize,
+        severity: Option<LineSeverity>,
+        is_claimed: bool,
+    ) -> Option<RecentLine> {
+        let kept = &text[..text.floor_char_boundary(LINE_BYTES)];
+        let line = RecentLine { number, text: kept.to_owned(), severity, is_claimed, prefix };
+        self.lines.push_back(line);
+        if self.lines.len() > HEAD_LINES { self.lines.pop_front() } else { None }
+    }
+
+    /// The nearest line of a source that names an error or a warning and that nothing claims.
+    pub(crate) fn find_head(&self, source: &str) -> Option<&RecentLine> {
+        let mut lines = self.lines.iter().rev();
+        lines.find(|line| line.is_from(source) && !line.is_claimed && line.names_error())
+    }
+
+    /// Claims all lines of a source from a line on.
+    pub(crate) fn claim_from(&mut self, number: u64, source: &str) {
+        for line in &mut self.lines {
+            line.is_claimed |= line.number >= number && line.is_from(source);
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &RecentLine> {
+        self.lines.iter()
+    }
+}
