@@ -16,6 +16,7 @@ mod recent;
 mod rules;
 mod severity;
 mod summary;
+mod templates;
 mod text;
 
 pub use engine::Summarizer;
@@ -23,4 +24,5 @@ pub use summary::{
     Counts, Failure, FoundLines, LineGroup, LineGroups, MAX_FAILURES, NumberedLine, Summary,
     ToolReport,
 };
+pub use templates::{TemplateEntry, TemplateTable};
 pub use text::SummaryText;

@@ -1,0 +1,33 @@
+//! Counts lines by template, in bounded memory.
+//!
+//! A template is a line with its variable parts masked (see `masking`). Lines with the same hash
+//! of the masked line are counted by one [`TemplateEntry`], which keeps the first and the last of
+//! them. [`TemplateTable::groups`] then divides the templates into clusters (see `clusters`):
+//!
+//! - A cluster is **tight** if its lines are alike in most words, such as a listing whose only
+//!   constant difference is the name. All its lines are one group.
+//! - It is **loose** if its lines have some words in common and free text after them, such as the
+//!   subjects of commits behind their hashes. Its frequent templates are groups of their own, and
+//!   the rest is clustered once more.
+//!
+//! A cluster is **regular** if it has enough lines: one line in a thousand if it is tight, one in
+//! fifty if it is loose and at least one word is the same everywhere. A line is **rare** if
+//!
+//! - it is not part of a regular cluster, its template occurs at most three times, and regular
+//!   clusters make up 98 % of all lines: in prose, source code or a patch nothing is rare; or
+//! - one of its numbers is far beyond all others at its position (see `outliers`), in a group that
+//!   has at least a fifth of all lines.
+//!
+//! Memory: when the table holds `MAX_TEMPLATES` templates, its regular clusters replace their
+//! members, and from then on take in the lines that have their pattern. Templates of no regular
+//! cluster that occurred once are dropped and only counted.
+
+mod clusters;
+mod entry;
+mod grouping;
+mod masking;
+mod outliers;
+mod table;
+
+pub use entry::TemplateEntry;
+pub use table::TemplateTable;
