@@ -50,6 +50,24 @@ pub(super) struct TemplateGroup {
     pub(super) is_regular: bool,
 }
 
+impl TemplateGroup {
+    /// `true` if other groups may have the pattern of this one.
+    fn can_cover(&self) -> bool {
+        let stable = self.pattern.stable_words();
+        self.is_regular
+            && self.pattern.is_tight()
+            && (2..self.pattern.words.len()).contains(&stable)
+    }
+
+    /// `true` if the other group has the pattern of this one.
+    fn covers(&self, other: &Self) -> bool {
+        other.is_regular
+            && !other.pattern.is_open
+            && other.pattern.words.len() == self.pattern.words.len()
+            && self.pattern.matches(&other.pattern.words)
+    }
+}
+
 /// A group, seen without one of its words.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Variant {
@@ -85,6 +103,7 @@ impl<'a> Grouping<'a> {
         for _ in 0..MAX_JOINED_WORDS {
             grouping.join_variants();
         }
+        grouping.join_covered();
         let regular = grouping.groups.iter().filter(|group| group.is_regular);
         grouping.irregular = lines - regular.map(|group| group.lines).sum::<u64>();
         grouping
@@ -159,24 +178,43 @@ impl<'a> Grouping<'a> {
             let groups: Vec<usize> = free.map(|variant| variant.group).collect();
             if groups.len() >= MIN_VARIANTS {
                 groups.iter().for_each(|group| is_joined[*group] = true);
-                self.join(set[0].position, &groups);
+                self.groups[groups[0]].pattern.words[set[0].position] = VARIABLE;
+                self.join(&groups);
             }
         }
         self.groups.retain(|group| !group.members.is_empty());
         self.groups.sort_by_key(|group| Reverse(group.lines));
     }
 
-    /// Joins groups that differ in the word at `position`.
-    fn join(&mut self, position: usize, groups: &[usize]) {
+    /// Joins regular groups with a group whose pattern, with its variable words, is theirs too.
+    fn join_covered(&mut self) {
+        let count = self.groups.len().min(MAX_CLUSTERS);
+        for wide in 0..count {
+            if !self.groups[wide].can_cover() {
+                continue;
+            }
+            let covered = (0..count)
+                .filter(|group| *group == wide || self.groups[wide].covers(&self.groups[*group]));
+            let mut covered: Vec<usize> = covered.collect();
+            if covered.len() > 1 {
+                covered.sort_by_key(|group| *group != wide);
+                self.join(&covered);
+            }
+        }
+        self.groups.retain(|group| !group.members.is_empty());
+        self.groups.sort_by_key(|group| Reverse(group.lines));
+    }
+
+    /// Joins groups; the pattern of the first one stays.
+    fn join(&mut self, groups: &[usize]) {
         let mut lines = 0;
         let mut members = Vec::new();
         for &group in groups {
             members.append(&mut self.groups[group].members);
-            lines += self.groups[group].lines;
+            lines += std::mem::take(&mut self.groups[group].lines);
         }
         members.sort_unstable();
         let joined = &mut self.groups[groups[0]];
-        joined.pattern.words[position] = VARIABLE;
         joined.is_regular |= lines > MAX_RARE_COUNT;
         joined.members = members;
         joined.lines = lines;

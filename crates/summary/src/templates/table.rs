@@ -131,3 +131,337 @@ impl Hasher for KnownHash {
         self.0 = hash;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::summary::LineGroups;
+
+    fn read(lines: impl IntoIterator<Item = String>) -> LineGroups {
+        let mut table = TemplateTable::new();
+        for (number, line) in (1..).zip(lines) {
+            table.count(number, &line);
+        }
+        table.groups()
+    }
+
+    fn counts(groups: &LineGroups) -> Vec<u64> {
+        groups.groups.iter().map(|group| group.count).collect()
+    }
+
+    fn rare(groups: &LineGroups) -> Vec<u64> {
+        groups.rare.iter().map(|line| line.number).collect()
+    }
+
+    /// Reads the lines and checks the sizes of the largest groups and the numbers of rare lines.
+    #[track_caller]
+    fn check(lines: impl IntoIterator<Item = String>, largest: &[u64], rare_lines: &[u64]) {
+        let groups = read(lines);
+        let found = counts(&groups);
+        let largest_found = &found[..largest.len().min(found.len())];
+        assert_eq!((largest_found, rare(&groups).as_slice()), (largest, rare_lines), "{groups:#?}");
+    }
+
+    /// Names without digits, each one different.
+    fn name(number: u64) -> String {
+        let letters = [number / 676, number / 26 % 26, number % 26];
+        let letter = |index: u64| char::from(b'a' + u8::try_from(index % 26).unwrap());
+        letters.map(|index| format!("{}o", letter(index))).concat()
+    }
+
+    /// Numbers that look random and are the same in each run.
+    fn noise(number: u64, below: u64) -> u64 {
+        (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) % below
+    }
+
+    fn service_line(number: u64) -> String {
+        let time = format!("2026-03-14T00:28:{:02}.{:03}Z", number / 1000 % 60, number % 1000);
+        let worker = noise(number, 8);
+        match number % 10 {
+            0..=5 => format!(
+                "{time} INFO  [http-{worker}] node-3 http: GET /api/users/{number} status=200 took {}ms",
+                noise(number, 900)
+            ),
+            6..=8 => format!(
+                "{time} DEBUG [raft-{worker}] node-1 raft: appended {} entries to segment {number:06}",
+                noise(number, 90)
+            ),
+            _ => format!("{time} INFO  [auth-{worker}] node-2 auth: session {number:08x} renewed"),
+        }
+    }
+
+    #[test]
+    fn one_fatal_line_among_very_many_is_rare() {
+        let fatal = "2026-03-14T00:28:58.933Z FATAL [raft-0] node-7 storage: WAL checksum mismatch \
+                     at segment 004182 offset 90112 (expected 0x9f3c11aa, got 0x00000000)";
+        let line = |number| if number == 9_001 { fatal.to_owned() } else { service_line(number) };
+        let groups = read((1..=20_000).map(line));
+        assert_eq!(counts(&groups)[..3], [11_999, 6_000, 2_000]);
+        assert_eq!(groups.rare.len(), 1, "{groups:#?}");
+        assert_eq!(groups.rare[0].text, fatal);
+        assert_eq!(groups.groups[0].first.number, 1);
+        assert_eq!(groups.groups[0].last.number, 20_000);
+    }
+
+    #[test]
+    fn a_level_alone_makes_a_line_rare() {
+        let line = |number| {
+            let level = match number {
+                777 => "FATAL",
+                number if number % 3 == 0 => "WARN",
+                number if number % 7 == 0 => "DEBUG",
+                _ => "INFO",
+            };
+            format!("12:00:{:02} {level} heartbeat ok", number % 60)
+        };
+        let groups = read((1..=1000).map(line));
+        assert_eq!(rare(&groups), [777], "{groups:#?}");
+    }
+
+    #[test]
+    fn logs_of_services_form_few_groups() {
+        let nginx = |number: u64| {
+            let method = ["GET", "GET", "POST"][usize::try_from(number % 3).unwrap()];
+            format!(
+                "10.0.{}.{} - - [14/Mar/2026:10:{:02}:00 +0000] \"{method} /shop/{} HTTP/1.1\" 200 {} \"-\" \"curl/8.5.0\"",
+                noise(number, 250),
+                noise(number + 1, 250),
+                number % 60,
+                name(number),
+                noise(number, 9000),
+            )
+        };
+        check((1..=600).map(nginx), &[400, 200], &[]);
+        let kubernetes = |number: u64| {
+            format!(
+                r#"{{"ts":"2026-03-14T10:00:{:02}Z","level":"info","msg":"pod started","pod":"web-{:x}-{}","node":"n{}"}}"#,
+                number % 60,
+                noise(number, 99_999),
+                name(number),
+                number % 7,
+            )
+        };
+        check((1..=500).map(kubernetes), &[500], &[]);
+        let syslog = |number: u64| match number {
+            300 => {
+                "Mar 14 10:05:00 host kernel: Out of memory: Killed process 4242 (java)".to_owned()
+            }
+            number if number % 4 == 0 => {
+                format!(
+                    "Mar 14 10:05:00 host CRON[{number}]: (root) CMD (run-parts /etc/cron.hourly)"
+                )
+            }
+            number => format!(
+                "Mar 14 10:05:00 host sshd[{number}]: Accepted publickey for {} from 10.1.2.{} port {number} ssh2",
+                name(number),
+                number % 250,
+            ),
+        };
+        check((1..=400).map(syslog), &[300, 99], &[300]);
+        let java = |number: u64| {
+            format!(
+                "2026-03-14 10:00:00,{:03} [pool-{}-thread-{}] INFO  com.example.shop.OrderService - Order {number} of {} shipped",
+                number % 1000,
+                number % 3,
+                number % 9,
+                name(number),
+            )
+        };
+        check((1..=300).map(java), &[300], &[]);
+    }
+
+    #[test]
+    fn progress_lines_form_one_group() {
+        let ninja = |number: u64| match number {
+            187 => "../src/net/tls.cc:88:14: warning: 'SSL_library_init' is deprecated".to_owned(),
+            402 => "Build finished: dist/app.bin 14.2 MB, 1 warning".to_owned(),
+            number => format!("[{number:3}/400] CXX obj/module_{}/unit_{number}.o", number % 30),
+        };
+        check((1..=402).map(ninja), &[400], &[187, 402]);
+        let pip = |number: u64| {
+            format!(
+                "Downloading {}-{}.{}.0-py3-none-any.whl ({}.{} {})",
+                name(number),
+                number % 5,
+                number % 17,
+                number % 900,
+                number % 10,
+                if number.is_multiple_of(4) { "MB" } else { "kB" },
+            )
+        };
+        check((1..=60).map(pip), &[60], &[]);
+    }
+
+    /// One huge file among many, by size column.
+    #[track_caller]
+    fn check_listing(line: impl Fn(u64, &str, u64) -> String) {
+        for (names, count) in [(false, 5_000), (true, 5_000), (true, 30)] {
+            let listing = (1..=count).map(|number| {
+                let name = if names { name(number) } else { format!("file-{number}.txt") };
+                let size = if number == count / 3 { 4_300_000_000 } else { noise(number, 90_000) };
+                line(number, &name, size)
+            });
+            check(listing, &[count], &[count / 3]);
+        }
+    }
+
+    #[test]
+    fn a_huge_file_in_a_listing_is_rare() {
+        check_listing(|number, name, size| {
+            format!("-rw-r--r--  1 app app {size:>10} Mar {:>2} 10:00 {name}", number % 28 + 1)
+        });
+        check_listing(|_, name, size| format!("{}\t./data/{name}", size / 1024));
+        check_listing(|_, name, size| format!("{}\t{name}", size / 1024));
+        check_listing(|_, name, size| format!("{size} /srv/app/data/{name}.json"));
+        check_listing(|_, name, size| match size {
+            0..1_000 => format!("{size}\t{name}"),
+            1_000..1_000_000 => format!("{}K\t{name}", size / 1000),
+            _ => format!("{:.1}G\t{name}", size as f64 / 1e9),
+        });
+    }
+
+    #[test]
+    fn a_listing_without_outliers_has_no_rare_lines() {
+        let listing = |number: u64| format!("{}\t./{}", noise(number, 90_000), name(number));
+        check((1..=3_000).map(listing), &[3_000], &[]);
+        let names = |number: u64| format!("{}.txt", name(number));
+        check((1..=3_000).map(names), &[3_000], &[]);
+        let spaced = |number: u64| match number % 50 {
+            0 => format!("{}\t./My {} files.txt", number % 70 + 10, name(number)),
+            _ => format!("{}\t./{}.txt", number % 70 + 10, name(number)),
+        };
+        check((1..=500).map(spaced), &[490, 10], &[]);
+    }
+
+    #[test]
+    fn processes_and_commits_form_groups() {
+        let ps = |number: u64| {
+            let user = ["root", "app", "www"][usize::try_from(number % 3).unwrap()];
+            format!(
+                "{user:8} {number:6}  0.{}  0.{} {:6} {:5} ?        Ss   10:0{}   0:00 /usr/bin/{} --flag",
+                number % 9,
+                number % 7,
+                noise(number, 90_000),
+                noise(number, 9_000),
+                number % 10,
+                name(number),
+            )
+        };
+        check((1..=120).map(ps), &[120], &[]);
+        let subjects =
+            ["Fix the build", "Add a test for names", "Remove dead code", "Say why", "Bump"];
+        let oneline = |number: u64| {
+            let subject = subjects[usize::try_from(noise(number, 5)).unwrap()];
+            format!("{:07x} {subject} {}", noise(number, 0xfff_ffff), name(number))
+        };
+        let groups = read((1..=200).map(oneline));
+        assert_eq!(groups.rare, [], "{groups:#?}");
+    }
+
+    #[test]
+    fn nothing_is_rare_where_everything_differs() {
+        let source = include_str!("grouping.rs");
+        assert_eq!(read(source.lines().map(str::to_owned)).rare, []);
+        let patch = source.lines().enumerate().map(|(index, line)| match index % 3 {
+            0 => format!("-{line}"),
+            1 => format!("+{line}"),
+            _ => format!(" {line}"),
+        });
+        assert_eq!(read(patch).rare, []);
+        let prose = include_str!("mod.rs").split_whitespace().collect::<Vec<_>>();
+        let prose = prose.chunks(9).map(|words| words.join(" "));
+        assert_eq!(read(prose).rare, []);
+        let json = |number: u64| match number % 5 {
+            0 => "  {".to_owned(),
+            1 => format!("    \"name\": \"{}\",", name(number)),
+            2 => format!("    \"{}\": [{number}, {}],", name(number), number * 2),
+            3 => format!("    \"{} {}\": null", name(number), name(number + 1)),
+            _ => "  },".to_owned(),
+        };
+        assert_eq!(read((0..300).map(json)).rare, []);
+    }
+
+    #[test]
+    fn short_outputs_have_no_rare_lines() {
+        let lines = ["one", "two 2", "two 3", "two 4", "three: x"].map(str::to_owned);
+        assert_eq!(read(lines).rare, []);
+        assert_eq!(read([]), LineGroups::default());
+    }
+
+    #[test]
+    fn a_full_table_still_finds_the_outlier() {
+        let count = 2 * MAX_TEMPLATES as u64;
+        let outlier = count - 5;
+        let line = |number: u64| {
+            let size = if number == outlier { 9_000_000_000 } else { noise(number, 90_000) };
+            format!(
+                "-rw-r--r-- 1 app app {size} Mar 14 10:00 {}{}",
+                name(number),
+                name(number / 17_576)
+            )
+        };
+        check((1..=count).map(line), &[count], &[outlier]);
+    }
+
+    #[test]
+    fn a_full_table_keeps_its_bound() {
+        let mut table = TemplateTable::new();
+        let count = 2 * MAX_TEMPLATES as u64;
+        for number in 1..=count {
+            let words = (0..number % 13 + 1).map(|index| name(noise(number * 31 + index, 17_576)));
+            table.count(number, &words.collect::<Vec<_>>().join(" "));
+            assert!(table.entries.len() <= MAX_TEMPLATES);
+        }
+        let entries: u64 = table.entries.iter().chain(&table.merged).map(|entry| entry.count).sum();
+        assert_eq!(entries + table.dropped, count);
+        assert_eq!(table.groups().rare, []);
+    }
+
+    #[test]
+    fn marks_belong_to_the_template() {
+        let mut table = TemplateTable::new();
+        table.count(1, "took 5 ms").marks.examined = 7;
+        let entry = table.count(2, "took 60 ms");
+        assert_eq!((entry.count(), entry.marks.examined), (2, 7));
+        assert_eq!(table.count(3, "something else").marks.examined, 0);
+    }
+
+    #[test]
+    fn long_lines_are_kept_in_part() {
+        let line = |number: u64| format!("{number} {}", "é".repeat(2_000));
+        let groups = read((1..=30).map(line));
+        assert_eq!(counts(&groups), [30]);
+        assert!(groups.groups[0].last.text.len() <= 400);
+    }
+
+    proptest! {
+        #[test]
+        fn every_line_is_counted_once(lines in prop::collection::vec("[ab 0-9/.:-]{0,9}|.{0,40}", 0..200)) {
+            let mut table = TemplateTable::new();
+            for (number, line) in (1..).zip(&lines) {
+                table.count(number, line);
+            }
+            let sum: u64 = table.entries.iter().map(|entry| entry.count).sum();
+            prop_assert_eq!(sum, lines.len() as u64);
+            let groups = table.groups();
+            prop_assert_eq!(&groups, &table.groups());
+            prop_assert!(counts(&groups).iter().sum::<u64>() <= lines.len() as u64);
+            prop_assert!(groups.groups.len() <= 8 && groups.rare.len() <= 14);
+            for line in groups.rare {
+                let index = usize::try_from(line.number).unwrap() - 1;
+                prop_assert_eq!(&line.text, &lines[index]);
+            }
+        }
+
+        #[test]
+        fn lines_that_differ_only_in_digits_are_one_group(
+            line in "[a-z]{1,8}( [a-z0-9]{1,6}){0,6}",
+            numbers in prop::collection::vec(0_u64..1_000_000, 2..40),
+        ) {
+            let groups = read(numbers.iter().map(|number| format!("{line} {number} end")));
+            prop_assert_eq!(counts(&groups), [numbers.len() as u64]);
+        }
+    }
+}
