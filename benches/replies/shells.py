@@ -20,12 +20,15 @@ import run as agents  # noqa: E402
 AT_ONCE = 2
 CALL_LIMIT_S = 120
 MORE_CALLS = 3
+STATUS = re.compile(r"exit \d+$|running$")
 
 
 class Shell:
     """A client's shell tool: its name and its arguments."""
 
     tool = ""
+    # The shell names an exit status other than 0, so its silence means success.
+    names_failure = True
 
     def __init__(self, client_class, tools):
         self.client_class, self.tools = client_class, tools
@@ -50,8 +53,8 @@ class Shell:
         return [self.run(f"cd {task['folder']} && {follow}") for follow in task["shell_follow_ups"] or general]
 
     def status_patterns(self, status):
-        """The patterns of the fact that states how the command ended. A shell that says nothing about it means success."""
-        if status == "exit 0":
+        """The patterns of the fact that states how the command ended."""
+        if status == "exit 0" and self.names_failure:
             return ["^"]
         if status == "running":
             return [r"(?i)running"]
@@ -72,6 +75,7 @@ class GeminiShell(Shell):
 
 class OpenCodeShell(Shell):
     tool = "bash"
+    names_failure = False
 
 
 class CodexShell(Shell):
@@ -108,7 +112,7 @@ def measure(name, tasks, tools):
 
 def converse(shell, task):
     """One conversation: the model asks for the next call as long as facts are missing."""
-    facts = [fact | {"patterns": shell.status_patterns(fact["name"])} if re.match(r"exit \d+$|running$", fact["name"]) else fact for fact in task["facts"]]
+    facts = [fact | {"patterns": shell.status_patterns(fact["name"])} if STATUS.match(fact["name"]) else fact for fact in task["facts"]]
     conversation = Conversation(task | {"facts": facts})
     script = model.Model()
     client = shell.client_class(shell.tools, script, ["stdio", "none"], CALL_LIMIT_S)
@@ -147,7 +151,8 @@ def next_calls(shell, conversation):
         conversation.planned = len(conversation.calls)
         replies = yield call
     for call in shell.follow_ups(task)[:MORE_CALLS]:
-        if not conversation.missing():
+        # No command of an agent finds out an exit status afterwards.
+        if all(STATUS.match(fact["name"]) for fact in conversation.missing()):
             return
         conversation.calls.append(format_call(*call))
         yield call
