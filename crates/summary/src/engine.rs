@@ -50,10 +50,12 @@ impl Summarizer {
         if let Some(severity) = severity {
             self.all.add(severity, number, text);
         }
-        let prefix = prefix.map_or(0, |prefix| prefix.bytes);
-        let settled = self.recent.push(number, text, prefix, severity, is_claimed);
-        if let Some(line) = settled {
-            add_free(&mut self.free, &line);
+        let (source, prefix) = prefix.map_or((0, 0), |prefix| (prefix.source.len(), prefix.bytes));
+        let mut line = RecentLine::new(number, text, source, prefix);
+        line.severity = severity;
+        line.is_claimed = is_claimed;
+        if let Some(settled) = self.recent.push(line) {
+            add_free(&mut self.free, &settled);
         }
     }
 
@@ -93,18 +95,19 @@ impl Summarizer {
         let line = Line { number, text, source: "" };
         let mut applied = self.apply_matches(line);
         let mut source = "";
+        let mut is_blank = text.trim().is_empty();
         if let Some(prefix) = prefix {
             source = prefix.source;
             let text = text.get(prefix.bytes..).unwrap_or_default();
             applied.extend(self.apply_matches(Line { number, text, source }));
+            is_blank = text.trim().is_empty();
         }
-        let is_blank = text.trim().is_empty();
         let mut is_claimed = !applied.is_empty();
         for (index, state) in self.formats.iter_mut().enumerate() {
             if state.open.is_some() && !applied.contains(&index) {
                 state.pass_line(source, is_blank);
             }
-            is_claimed |= state.open.as_ref().is_some_and(|open| open.source == source);
+            is_claimed |= state.claims_lines(source);
         }
         is_claimed
     }
@@ -143,7 +146,7 @@ fn add_free(free: &mut SeverityLines, line: &RecentLine) {
     if let Some(severity) = line.severity
         && !line.is_claimed
     {
-        free.add(severity, line.number, &line.text);
+        free.add(severity, line.number, line.told_text());
     }
 }
 
@@ -163,24 +166,34 @@ struct SourcePrefix<'a> {
     bytes: usize,
 }
 
-/// Finds the prefix that an image builder puts before each line of a step (`#9 12.34 `), or that
-/// docker compose puts before each line of a container (`web-1  | `).
+/// Finds the prefix that an image builder puts before each line of a step (`#9 12.34 `, or `12.34 `
+/// where it tells the step again), or that docker compose puts before each line of a container
+/// (`web-1  | `).
 fn find_source(text: &str) -> Option<SourcePrefix<'_>> {
     let (source, rest) = text.split_once(' ')?;
-    let (inner, is_source) = if let Some(step) = source.strip_prefix('#') {
+    let prefix = |source, inner: &'_ str| SourcePrefix { source, bytes: text.len() - inner.len() };
+    if let Some(step) = source.strip_prefix('#') {
         let (seconds, inner) = rest.split_once(' ')?;
-        let is_number = |text: &str| text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'.'));
-        (inner, is_number(step) && is_number(seconds))
-    } else {
-        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-        let number = source.rsplit_once(['-', '_'])?.1;
-        let is_container = source.bytes().all(is_name)
-            && !number.is_empty()
-            && number.bytes().all(|byte| byte.is_ascii_digit());
-        let after = rest.trim_start_matches(' ').strip_prefix('|')?;
-        (after.strip_prefix(' ').unwrap_or(after), is_container)
-    };
-    is_source.then_some(SourcePrefix { source, bytes: text.len() - inner.len() })
+        let is_step = is_digits(step) && is_seconds(seconds);
+        return is_step.then(|| prefix(source, inner));
+    }
+    if is_seconds(source) {
+        return Some(prefix("", rest));
+    }
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    let (_, number) = source.rsplit_once(['-', '_'])?;
+    let after = rest.trim_start_matches(' ').strip_prefix('|')?;
+    let is_container = source.bytes().all(is_name) && is_digits(number);
+    is_container.then(|| prefix(source, after.strip_prefix(' ').unwrap_or(after)))
+}
+
+fn is_digits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// `true` for a time as BuildKit writes it: `12.34`.
+fn is_seconds(text: &str) -> bool {
+    text.split_once('.').is_some_and(|(whole, part)| is_digits(whole) && is_digits(part))
 }
 
 /// The state of one format.
@@ -191,8 +204,8 @@ struct FormatState {
     file: Option<String>,
     /// The name of the following failures.
     name: Option<String>,
-    /// `true` if the lines list no failures.
-    is_paused: bool,
+    /// `true` if the lines list failures.
+    is_listing: bool,
     /// The number of the last line with counts.
     counts_line: u64,
     open: Option<OpenFailure>,
@@ -212,6 +225,8 @@ struct OpenFailure {
     is_complete: bool,
     /// `true` if the lines belong to a cause.
     is_in_cause: bool,
+    /// `true` if the lines tell the failure once more.
+    is_told_again: bool,
     /// `true` if the message of that cause is known.
     has_cause_name: bool,
     /// Lines since the last one that a rule applied to.
@@ -230,7 +245,7 @@ impl FormatState {
             format,
             file: None,
             name: None,
-            is_paused: false,
+            is_listing: false,
             counts_line: 0,
             open: None,
             earlier: None,
@@ -241,6 +256,13 @@ impl FormatState {
     /// `true` if all lines belong to the failure that has begun.
     fn owns_lines(&self) -> bool {
         self.open.is_some() && self.format.kind == FormatKind::Tests
+    }
+
+    /// `true` if error lines of the source are part of the failure that has begun. A step does not
+    /// tell the errors that its program prints.
+    fn claims_lines(&self, source: &str) -> bool {
+        self.format.kind != FormatKind::Steps
+            && self.open.as_ref().is_some_and(|open| open.source == source)
     }
 
     /// `true` if a failure has begun whose lines come from the source.
@@ -256,7 +278,8 @@ impl FormatState {
             }
             Effect::CauseAbove => self.open.as_ref().is_some_and(|open| open.source == line.source),
             _ if effect.needs_open() => self.is_reading(line.source),
-            _ => !(self.is_paused && effect.creates()),
+            Effect::BeginListed => self.is_listing,
+            _ => true,
         }
     }
 
@@ -317,7 +340,7 @@ impl FormatState {
                 let failure = self.new_failure(groups, line.number);
                 self.add(failure, rule.effect == Effect::Warning);
             }
-            Effect::Begin | Effect::BeginWarning => {
+            Effect::Begin | Effect::BeginListed | Effect::BeginWarning => {
                 self.close();
                 self.open = Some(OpenFailure {
                     failure: self.new_failure(groups, line.number),
@@ -336,7 +359,8 @@ impl FormatState {
             | Effect::FillLast
             | Effect::Refill
             | Effect::Append
-            | Effect::Continue => {
+            | Effect::Continue
+            | Effect::Explain => {
                 if let Some(open) = &mut self.open {
                     open.fill(rule.effect, groups);
                 }
@@ -359,20 +383,20 @@ impl FormatState {
             }
             Effect::Counts | Effect::EndCounts => {
                 self.close();
-                self.is_paused = false;
+                self.is_listing = false;
                 self.counts_line = line.number;
                 self.read_counts(groups);
             }
-            Effect::Pause | Effect::Resume => {
+            Effect::ListStart | Effect::ListEnd => {
                 self.close();
-                self.is_paused = rule.effect == Effect::Pause;
+                self.is_listing = rule.effect == Effect::ListStart;
             }
             Effect::Result => self.run.result = group(groups, "message"),
             Effect::Run => {
                 self.close();
                 self.file = None;
                 self.name = None;
-                self.is_paused = false;
+                self.is_listing = false;
                 self.end_run();
             }
             Effect::Keep => {}
@@ -402,7 +426,8 @@ impl FormatState {
         read.counts.passed = number("passed");
         read.counts.skipped = number("skipped");
         read.counts.warnings = number("warnings");
-        read.total = number("total");
+        let others = number("incomplete").unwrap_or(0) + number("risky").unwrap_or(0);
+        read.total = number("total").map(|total| total.saturating_sub(others));
         let failed = number("failed");
         let errors = number("errors");
         match self.format.kind {
@@ -485,8 +510,11 @@ impl OpenFailure {
             self.name_cause(message);
             return;
         }
-        if !matches!(effect, Effect::Append | Effect::Continue) {
+        if !matches!(effect, Effect::Append | Effect::Continue | Effect::Explain) {
             fill_fields(&mut self.failure, groups, effect);
+            if effect == Effect::Refill && message.is_some() {
+                self.appended = 0;
+            }
             return;
         }
         let Some(more) = message else { return };
@@ -496,9 +524,9 @@ impl OpenFailure {
         match &mut self.failure.message {
             Some(message) => {
                 message.push_str(match (self.appended, effect) {
-                    (0, _) if message.ends_with(':') => " ",
+                    (_, Effect::Continue) | (1.., Effect::Explain) => " ",
+                    (0, _) if message.ends_with([':', '.']) => " ",
                     (0, _) => ": ",
-                    (_, Effect::Continue) => " ",
                     _ => ", ",
                 });
                 message.push_str(&more);
@@ -520,13 +548,19 @@ impl OpenFailure {
         match effect {
             Effect::CauseBelow => {
                 self.end_section();
+                // The same message again is no cause: Ruby tells the error of a thread twice.
+                let message = group(groups, "message");
+                self.is_told_again = message.is_some() && message == self.failure.message;
+                if self.is_told_again {
+                    return;
+                }
                 self.is_in_cause = true;
                 self.has_cause_name = false;
                 if let Some(divider) = group(groups, "frame") {
                     self.push_frame(divider);
                     self.has_cause_name = true;
                 }
-                self.name_cause(group(groups, "message"));
+                self.name_cause(message);
                 if groups.name("file").is_some() {
                     self.section.push(frame_text(groups));
                 }
@@ -547,6 +581,7 @@ impl OpenFailure {
                 self.failure.log_line = failure.log_line;
                 fill_fields(&mut self.failure, groups, Effect::Refill);
             }
+            _ if self.is_told_again => {}
             _ => {
                 let frame = frame_text(groups);
                 match kind {

@@ -18,19 +18,32 @@ pub(crate) struct RecentLine {
     pub(crate) text: String,
     pub(crate) severity: Option<LineSeverity>,
     pub(crate) is_claimed: bool,
-    /// The length of the prefix that names the source of the line.
+    /// The length of the name of the source, which begins the text.
+    source: usize,
+    /// The length of the whole prefix: the source and what follows it.
     prefix: usize,
 }
 
 impl RecentLine {
+    /// Keeps a line, with the lengths of its source and of its whole prefix.
+    pub(crate) fn new(number: u64, text: &str, source: usize, prefix: usize) -> Self {
+        let text = text[..text.floor_char_boundary(LINE_BYTES)].to_owned();
+        Self { number, text, source, prefix, ..Self::default() }
+    }
+
     /// The text without the prefix that names its source.
     pub(crate) fn inner(&self) -> &str {
         self.text.get(self.prefix..).unwrap_or_default()
     }
 
+    /// The text without the time that an image builder puts before it.
+    pub(crate) fn told_text(&self) -> &str {
+        let is_timed = self.text.starts_with(|char: char| char == '#' || char.is_ascii_digit());
+        if is_timed { self.inner() } else { &self.text }
+    }
+
     fn is_from(&self, source: &str) -> bool {
-        self.text.get(..self.prefix).is_some_and(|prefix| prefix.starts_with(source))
-            && (self.prefix == 0) == source.is_empty()
+        self.text.get(..self.source) == Some(source)
     }
 
     fn names_error(&self) -> bool {
@@ -45,17 +58,8 @@ pub(crate) struct RecentLines {
 }
 
 impl RecentLines {
-    /// Adds a line with the length of its prefix. Returns the line that is no longer recent.
-    pub(crate) fn push(
-        &mut self,
-        number: u64,
-        text: &str,
-        prefix: usize,
-        severity: Option<LineSeverity>,
-        is_claimed: bool,
-    ) -> Option<RecentLine> {
-        let kept = &text[..text.floor_char_boundary(LINE_BYTES)];
-        let line = RecentLine { number, text: kept.to_owned(), severity, is_claimed, prefix };
+    /// Adds a line. Returns the line that is no longer recent.
+    pub(crate) fn push(&mut self, line: RecentLine) -> Option<RecentLine> {
         self.lines.push_back(line);
         if self.lines.len() > HEAD_LINES { self.lines.pop_front() } else { None }
     }

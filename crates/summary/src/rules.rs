@@ -71,7 +71,8 @@ pub(crate) struct Rule {
     /// A regular expression, matched at the beginning of the line. `\d`, `\w` and `\s` are ASCII.
     ///
     /// Groups named `file`, `line`, `column`, `name`, `message` fill a failure; `frame` is a frame;
-    /// `passed`, `failed`, `errors`, `skipped`, `warnings`, `total` are counts. A pattern must not
+    /// `passed`, `failed`, `errors`, `skipped`, `warnings`, `total` are counts, `incomplete` and
+    /// `risky` those of tests that count as none of them. A pattern must not
     /// depend on the value of a number: of lines that differ only in numbers, the first few decide
     /// whether the others are examined.
     pub(crate) on: &'static str,
@@ -101,8 +102,10 @@ pub(crate) enum Effect {
     FillLast,
     /// Adds to the message of the failure that has begun.
     Append,
-    /// Adds the next line of a wrapped message.
+    /// Adds the next line of a message.
     Continue,
+    /// Adds an explanation of several lines to the message.
+    Explain,
     /// Adds a frame to the failure that has begun: `frame`, or `file:line in name`.
     Frame,
     /// The message of a cause, whose frames follow.
@@ -124,10 +127,12 @@ pub(crate) enum Effect {
     /// Counts in a form that other tools use too: they end a failure that has begun, or follow
     /// other counts.
     EndCounts,
-    /// The following lines list no failures, until `Resume`, `Counts` or `Run`.
-    Pause,
-    /// The following lines list failures again.
-    Resume,
+    /// The following lines list failures.
+    ListStart,
+    /// The following lines list something else: skipped tests.
+    ListEnd,
+    /// A failure begins, in a list of failures only.
+    BeginListed,
     /// The closing words of the tool, in `message`.
     Result,
     /// A new run of the tool starts.
@@ -148,6 +153,7 @@ impl Effect {
                 | Self::Refill
                 | Self::Append
                 | Self::Continue
+                | Self::Explain
                 | Self::Frame
                 | Self::CauseBelow
                 | Self::CauseAbove
@@ -161,7 +167,12 @@ impl Effect {
     pub(crate) const fn creates(self) -> bool {
         matches!(
             self,
-            Self::Failure | Self::Warning | Self::Begin | Self::BeginBelow | Self::BeginWarning
+            Self::Failure
+                | Self::Warning
+                | Self::Begin
+                | Self::BeginListed
+                | Self::BeginBelow
+                | Self::BeginWarning
         )
     }
 }

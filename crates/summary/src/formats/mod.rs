@@ -1,8 +1,13 @@
 //! The formats of all tools. A line can begin only one failure: formats that come first win.
 
+mod images;
+mod jvm;
 mod python;
+mod ruby_php;
+mod traces;
 
 use crate::rules::Format;
 
 /// All formats, family by family.
-pub(crate) const FORMATS: &[&[Format]] = &[python::FORMATS];
+pub(crate) const FORMATS: &[&[Format]] =
+    &[python::FORMATS, jvm::FORMATS, ruby_php::FORMATS, images::FORMATS, traces::FORMATS];

@@ -1,0 +1,123 @@
+//! Images and infrastructure: docker build, docker compose, terraform.
+
+use crate::rules::Effect::{
+    Begin, BeginBelow, BeginWarning, End, Explain, Failure, Fill, FillLast, Keep, Name, Refill,
+    Result, Skip,
+};
+use crate::rules::{BlockEnd, Format, FormatKind, Rule};
+use crate::summary;
+
+pub(crate) const FORMATS: &[Format] = &[DOCKER, DOCKER_STEPS, COMPOSE, TERRAFORM];
+
+/// Image builds by BuildKit. The failed step is told again at the end, with its place.
+const DOCKER: Format = Format {
+    name: "docker",
+    kind: FormatKind::Steps,
+    rules: &[
+        //  > [5/7] RUN pip install --no-cache-dir -r requirements.txt:
+        Rule { on: r" > (?P<name>\[[^\]]+\] .*):$", then: Begin },
+        Rule { on: DOCKERFILE_PLACE, then: Refill },
+        Rule { on: DOCKERFILE_PLACE, then: Begin },
+        Rule {
+            on: r"(?:ERROR: |error: )?(?:failed to \w+: )?process .* did not complete successfully: (?P<message>.*)$",
+            then: FillLast,
+        },
+        Rule {
+            on: r"(?:ERROR: |error: )?failed to solve.*: executor failed running \[.*\]: (?P<message>.*)$",
+            then: FillLast,
+        },
+        Rule { on: r"ERROR: failed to (?:solve|build): (?P<message>.*)$", then: FillLast },
+        Rule { on: r"ERROR: failed to (?:solve|build): (?P<message>.*)$", then: Failure },
+        // The step itself, before it is told again.
+        Rule {
+            on: r"#\d+ (?:[\d.]+ )?ERROR: (?:process .* did not complete successfully|failed to |executor failed running)",
+            then: Skip,
+        },
+        Rule { on: r"#\d+ (?P<message>naming to \S+)", then: Result },
+    ],
+    ..Format::DEFAULT
+};
+
+const DOCKERFILE_PLACE: &str =
+    r"(?P<file>[^\s:]*(?:Dockerfile|Containerfile|dockerfile)[^\s:]*):(?P<line>\d+)$";
+
+/// Image builds without BuildKit, and by buildah.
+const DOCKER_STEPS: Format = Format {
+    name: "docker",
+    kind: FormatKind::Steps,
+    rules: &[
+        Rule { on: r"(?:Step|STEP) (?P<name>\d+/\d+ ?: .*)$", then: Name },
+        Rule { on: r"The command '.*' returned a non-zero code: (?P<message>\d+)$", then: Failure },
+        Rule { on: r"(?P<message>(?:COPY|ADD) failed: .*)$", then: Failure },
+        Rule { on: r#"Error: building at STEP "(?P<name>.*?)": (?P<message>.*)$"#, then: Failure },
+        Rule { on: r"(?P<message>Successfully tagged \S+)$", then: Result },
+    ],
+    complete: Some(name_exit_code),
+    ..Format::DEFAULT
+};
+
+/// Writes the step and a lone exit code as BuildKit does.
+fn name_exit_code(failure: &mut summary::Failure) {
+    if let Some((number, command)) = failure.name.as_deref().and_then(|name| name.split_once(':')) {
+        failure.name = Some(format!("[{}] {}", number.trim(), command.trim()));
+    }
+    if let Some(message) = &mut failure.message
+        && message.bytes().all(|byte| byte.is_ascii_digit())
+    {
+        message.insert_str(0, "exit code: ");
+    }
+}
+
+const COMPOSE: Format = Format {
+    name: "docker compose",
+    kind: FormatKind::Steps,
+    rules: &[Rule {
+        on: r"(?P<name>[\w.-]+) (?P<message>exited with code [1-9]\d*)(?: \(restarting\))?$",
+        then: Failure,
+    }],
+    ..Format::DEFAULT
+};
+
+/// Diagnostics in boxes; with `-no-color` there is no box, and the message stands above the place.
+const TERRAFORM: Format = Format {
+    name: "terraform",
+    kind: FormatKind::Diagnostics,
+    rules: &[
+        Rule { on: r"│ Error: (?P<message>.*)$", then: Begin },
+        Rule { on: r"│ Warning: (?P<message>.*)$", then: BeginWarning },
+        Rule { on: r"│ +on (?P<file>\S+) line (?P<line>\d+)(?:, in .*)?:?$", then: Fill },
+        Rule { on: r"╵", then: End },
+        Rule { on: r"│(?: *$|  )", then: Keep },
+        Rule { on: r"│ (?P<message>\S.*)$", then: Explain },
+        Rule {
+            on: r"  on (?P<file>\S+\.(?:tf|tofu|tfvars|hcl)(?:\.json)?) line (?P<line>\d+)(?:, in .*)?:$",
+            then: BeginBelow,
+        },
+        Rule { on: r"\s*$|  +(?:\d+: |[├│])", then: Keep },
+        Rule { on: r"(?P<message>Plan: \d+ to (?:import|add).*)$", then: Result },
+        Rule { on: r"(?P<message>(?:Apply|Destroy) complete! .*)$", then: Result },
+        Rule { on: r"(?P<message>Success! The configuration is valid.*)$", then: Result },
+        Rule { on: r"(?P<message>No changes\. Your infrastructure matches.*)$", then: Result },
+        Rule { on: r"(?P<message>Terraform has been successfully initialized!)$", then: Result },
+        Rule {
+            on: r"(?P<message>Planning failed\. Terraform encountered an error.*)$",
+            then: Result,
+        },
+        // Any line that does not begin with `Error: ` or `Warning: `.
+        Rule { on: r"(?P<message>(?:[^EW\s│╷╵]|E(?:[^r]|r[^r])|W[^a]).*)$", then: Explain },
+    ],
+    block: BlockEnd::FirstOther,
+    complete: Some(strip_level),
+};
+
+/// Removes the level from a message that stood above.
+fn strip_level(failure: &mut summary::Failure) {
+    if let Some(message) = &mut failure.message {
+        for level in ["Error: ", "Warning: "] {
+            if let Some(rest) = message.strip_prefix(level) {
+                *message = rest.to_owned();
+                return;
+            }
+        }
+    }
+}
