@@ -4,19 +4,13 @@ use regex::Captures;
 
 use crate::failures::{FailureList, Run};
 use crate::formats::FORMATS;
+use crate::open_failure::{OpenFailure, clip, fill_fields, group};
 use crate::recent::{RecentLine, RecentLines};
-use crate::rules::{BlockEnd, Effect, Format, FormatKind, FrameOrder, RuleRef, RuleSet};
+use crate::rules::{BlockEnd, Effect, Format, FormatKind, RuleSet};
 use crate::severity::{LineSeverity, SeverityLines, find_severity};
+use crate::source::{SourcePrefix, find_source};
 use crate::summary::{Failure, Summary, ToolReport};
 
-/// The longest name, message or frame, in characters.
-const TEXT_CHARS: usize = 300;
-/// Frames that are kept of a trace, and of each cause.
-const FRAMES: usize = 3;
-/// The most frames and causes of one trace.
-const MAX_FRAMES: usize = 24;
-/// Texts that are added to a message.
-const MAX_APPENDED: usize = 4;
 /// A failure that no rule ended is over after this many lines.
 const MAX_BLOCK_LINES: u64 = 400;
 
@@ -132,7 +126,7 @@ impl Summarizer {
                 continue;
             }
             if !begins_below {
-                state.apply(rule, &groups, line);
+                state.apply(rule.effect, &groups, line);
             }
             has_created |= rule.effect.creates();
             applied.push(rule.format);
@@ -159,43 +153,6 @@ struct Line<'a> {
     source: &'a str,
 }
 
-/// The prefix of a line that names its source.
-#[derive(Debug, Clone, Copy)]
-struct SourcePrefix<'a> {
-    source: &'a str,
-    bytes: usize,
-}
-
-/// Finds the prefix that an image builder puts before each line of a step (`#9 12.34 `, or `12.34 `
-/// where it tells the step again), or that docker compose puts before each line of a container
-/// (`web-1  | `).
-fn find_source(text: &str) -> Option<SourcePrefix<'_>> {
-    let (source, rest) = text.split_once(' ')?;
-    let prefix = |source, inner: &'_ str| SourcePrefix { source, bytes: text.len() - inner.len() };
-    if let Some(step) = source.strip_prefix('#') {
-        let (seconds, inner) = rest.split_once(' ')?;
-        let is_step = is_digits(step) && is_seconds(seconds);
-        return is_step.then(|| prefix(source, inner));
-    }
-    if is_seconds(source) {
-        return Some(prefix("", rest));
-    }
-    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-    let (_, number) = source.rsplit_once(['-', '_'])?;
-    let after = rest.trim_start_matches(' ').strip_prefix('|')?;
-    let is_container = source.bytes().all(is_name) && is_digits(number);
-    is_container.then(|| prefix(source, after.strip_prefix(' ').unwrap_or(after)))
-}
-
-fn is_digits(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-/// `true` for a time as BuildKit writes it: `12.34`.
-fn is_seconds(text: &str) -> bool {
-    text.split_once('.').is_some_and(|(whole, part)| is_digits(whole) && is_digits(part))
-}
-
 /// The state of one format.
 #[derive(Debug)]
 struct FormatState {
@@ -212,31 +169,6 @@ struct FormatState {
     /// The runs before the present one, as one report.
     earlier: Option<ToolReport>,
     run: Run,
-}
-
-/// A failure whose lines are being read.
-#[derive(Debug, Clone, Default)]
-struct OpenFailure {
-    failure: Failure,
-    is_warning: bool,
-    /// The source whose lines fill the failure.
-    source: String,
-    /// `true` after the last line of the failure.
-    is_complete: bool,
-    /// `true` if the lines belong to a cause.
-    is_in_cause: bool,
-    /// `true` if the lines tell the failure once more.
-    is_told_again: bool,
-    /// `true` if the message of that cause is known.
-    has_cause_name: bool,
-    /// Lines since the last one that a rule applied to.
-    lines: u64,
-    /// The number of texts that were added to the message.
-    appended: usize,
-    /// The frames of the present part of a trace.
-    section: Vec<String>,
-    /// Parts of the trace that caused the present one.
-    causes: Vec<String>,
 }
 
 impl FormatState {
@@ -271,16 +203,15 @@ impl FormatState {
     }
 
     fn can_apply(&self, effect: Effect, line: Line<'_>) -> bool {
-        match effect {
-            Effect::EndCounts => {
-                self.is_reading(line.source)
-                    || (self.counts_line > 0 && self.counts_line + 1 == line.number)
-            }
-            Effect::CauseAbove => self.open.as_ref().is_some_and(|open| open.source == line.source),
-            _ if effect.needs_open() => self.is_reading(line.source),
-            Effect::BeginListed => self.is_listing,
-            _ => true,
+        if effect == Effect::EndCounts {
+            let follows_counts = self.counts_line > 0 && self.counts_line + 1 == line.number;
+            return follows_counts || self.is_reading(line.source);
         }
+        if effect == Effect::CauseAbove {
+            return self.open.as_ref().is_some_and(|open| open.source == line.source);
+        }
+        let is_listed = effect != Effect::BeginListed || self.is_listing;
+        is_listed && (!effect.needs_open() || self.is_reading(line.source))
     }
 
     /// Notes a line that no rule of the format applies to.
@@ -314,12 +245,7 @@ impl FormatState {
         }
         failure.log_line = head.number;
         failure.message = Some(clip(head.inner().trim()));
-        let mut open = OpenFailure {
-            failure,
-            is_warning,
-            source: line.source.to_owned(),
-            ..Default::default()
-        };
+        let mut open = OpenFailure::new(failure, line.source, is_warning);
         if is_trace {
             open.read_trace(Effect::Frame, self.format.kind, groups);
         }
@@ -330,31 +256,17 @@ impl FormatState {
         true
     }
 
-    fn apply(&mut self, rule: RuleRef, groups: &Captures<'_>, line: Line<'_>) {
+    fn apply(&mut self, effect: Effect, groups: &Captures<'_>, line: Line<'_>) {
         if let Some(open) = &mut self.open {
             open.lines = 0;
         }
-        match rule.effect {
-            Effect::Failure | Effect::Warning => {
-                self.close();
-                let failure = self.new_failure(groups, line.number);
-                self.add(failure, rule.effect == Effect::Warning);
-            }
-            Effect::Begin | Effect::BeginListed | Effect::BeginWarning => {
-                self.close();
-                self.open = Some(OpenFailure {
-                    failure: self.new_failure(groups, line.number),
-                    is_warning: rule.effect == Effect::BeginWarning,
-                    source: line.source.to_owned(),
-                    ..OpenFailure::default()
-                });
-            }
-            Effect::Repeat => {
-                self.close();
-                let mut failure = self.new_failure(groups, line.number);
-                self.complete(&mut failure);
-                self.run.repeat(failure);
-            }
+        match effect {
+            Effect::Failure
+            | Effect::Warning
+            | Effect::Begin
+            | Effect::BeginListed
+            | Effect::BeginWarning
+            | Effect::Repeat => self.create(effect, groups, line),
             Effect::Fill
             | Effect::FillLast
             | Effect::Refill
@@ -362,47 +274,63 @@ impl FormatState {
             | Effect::Continue
             | Effect::Explain => {
                 if let Some(open) = &mut self.open {
-                    open.fill(rule.effect, groups);
+                    open.fill(effect, groups);
                 }
             }
             Effect::Frame | Effect::BeginBelow | Effect::CauseBelow | Effect::CauseAbove => {
-                let kind = self.format.kind;
                 if let Some(open) = &mut self.open {
-                    open.read_trace(rule.effect, kind, groups);
+                    open.read_trace(effect, self.format.kind, groups);
                 }
             }
             Effect::End => self.close(),
             Effect::Drop => self.open = None,
-            Effect::File => {
-                self.close();
-                self.file = group(groups, "file");
-            }
-            Effect::Name => {
-                self.close();
-                self.name = group(groups, "name");
-            }
-            Effect::Counts | Effect::EndCounts => {
-                self.close();
-                self.is_listing = false;
-                self.counts_line = line.number;
-                self.read_counts(groups);
-            }
-            Effect::ListStart | Effect::ListEnd => {
-                self.close();
-                self.is_listing = rule.effect == Effect::ListStart;
-            }
+            Effect::File
+            | Effect::Name
+            | Effect::Counts
+            | Effect::EndCounts
+            | Effect::ListStart
+            | Effect::ListEnd
+            | Effect::Run => self.apply_between(effect, groups, line),
             Effect::Result => self.run.result = group(groups, "message"),
-            Effect::Run => {
-                self.close();
-                self.file = None;
-                self.name = None;
-                self.is_listing = false;
-                self.end_run();
-            }
             Effect::Keep => {}
             Effect::Skip => return,
         }
         self.run.last_line = line.number;
+    }
+
+    /// Adds or begins a failure.
+    fn create(&mut self, effect: Effect, groups: &Captures<'_>, line: Line<'_>) {
+        self.close();
+        let mut failure = self.new_failure(groups, line.number);
+        if matches!(effect, Effect::Failure | Effect::Warning) {
+            self.add(failure, effect == Effect::Warning);
+        } else if effect == Effect::Repeat {
+            self.complete(&mut failure);
+            self.run.repeat(failure);
+        } else {
+            let is_warning = effect == Effect::BeginWarning;
+            self.open = Some(OpenFailure::new(failure, line.source, is_warning));
+        }
+    }
+
+    /// Applies an effect of a line that stands between failures.
+    fn apply_between(&mut self, effect: Effect, groups: &Captures<'_>, line: Line<'_>) {
+        self.close();
+        if effect == Effect::File {
+            self.file = group(groups, "file");
+        } else if effect == Effect::Name {
+            self.name = group(groups, "name");
+        } else {
+            self.is_listing = effect == Effect::ListStart;
+        }
+        if effect == Effect::Run {
+            self.file = None;
+            self.name = None;
+            self.end_run();
+        } else if matches!(effect, Effect::Counts | Effect::EndCounts) {
+            self.counts_line = line.number;
+            self.read_counts(groups);
+        }
     }
 
     fn new_failure(&self, groups: &Captures<'_>, number: u64) -> Failure {
@@ -499,171 +427,5 @@ impl FormatState {
             Some(earlier) => earlier.clone(),
             None => report,
         }
-    }
-}
-
-impl OpenFailure {
-    fn fill(&mut self, effect: Effect, groups: &Captures<'_>) {
-        self.is_complete = effect == Effect::FillLast;
-        let message = group(groups, "message");
-        if self.is_in_cause {
-            self.name_cause(message);
-            return;
-        }
-        if !matches!(effect, Effect::Append | Effect::Continue | Effect::Explain) {
-            fill_fields(&mut self.failure, groups, effect);
-            if effect == Effect::Refill && message.is_some() {
-                self.appended = 0;
-            }
-            return;
-        }
-        let Some(more) = message else { return };
-        if self.appended == MAX_APPENDED {
-            return;
-        }
-        match &mut self.failure.message {
-            Some(message) => {
-                message.push_str(match (self.appended, effect) {
-                    (_, Effect::Continue) | (1.., Effect::Explain) => " ",
-                    (0, _) if message.ends_with([':', '.']) => " ",
-                    (0, _) => ": ",
-                    _ => ", ",
-                });
-                message.push_str(&more);
-                *message = clip(message);
-                self.appended += 1;
-            }
-            None => self.failure.message = Some(more),
-        }
-    }
-
-    /// Notes the message of a cause, if the cause has none yet.
-    fn name_cause(&mut self, message: Option<String>) {
-        let Some(message) = message.filter(|_| !self.has_cause_name) else { return };
-        self.has_cause_name = true;
-        self.push_frame(format!("caused by {message}"));
-    }
-
-    fn read_trace(&mut self, effect: Effect, kind: FormatKind, groups: &Captures<'_>) {
-        match effect {
-            Effect::CauseBelow => {
-                self.end_section();
-                // The same message again is no cause: Ruby tells the error of a thread twice.
-                let message = group(groups, "message");
-                self.is_told_again = message.is_some() && message == self.failure.message;
-                if self.is_told_again {
-                    return;
-                }
-                self.is_in_cause = true;
-                self.has_cause_name = false;
-                if let Some(divider) = group(groups, "frame") {
-                    self.push_frame(divider);
-                    self.has_cause_name = true;
-                }
-                self.name_cause(message);
-                if groups.name("file").is_some() {
-                    self.section.push(frame_text(groups));
-                }
-            }
-            Effect::CauseAbove => {
-                let failure = std::mem::take(&mut self.failure);
-                let message = failure.message.unwrap_or_default();
-                let frames = std::mem::take(&mut self.section);
-                if self.causes.len() < MAX_FRAMES {
-                    let mut parts = vec![format!("caused by {message}")];
-                    if let (Some(file), Some(line)) = (failure.file, failure.line) {
-                        parts.push(format!("{file}:{line}"));
-                    }
-                    parts.extend(frames);
-                    self.causes.splice(0..0, parts);
-                }
-                self.is_complete = false;
-                self.failure.log_line = failure.log_line;
-                fill_fields(&mut self.failure, groups, Effect::Refill);
-            }
-            _ if self.is_told_again => {}
-            _ => {
-                let frame = frame_text(groups);
-                match kind {
-                    FormatKind::Trace(FrameOrder::InnermostLast) => {
-                        self.section.insert(0, frame);
-                        self.section.truncate(FRAMES);
-                    }
-                    _ if self.section.len() < FRAMES => self.section.push(frame),
-                    _ => {}
-                }
-            }
-        }
-    }
-
-    fn push_frame(&mut self, frame: String) {
-        if self.failure.frames.len() < MAX_FRAMES {
-            self.failure.frames.push(frame);
-        }
-    }
-
-    fn end_section(&mut self) {
-        for frame in std::mem::take(&mut self.section) {
-            self.push_frame(frame);
-        }
-    }
-
-    fn into_failure(mut self) -> Failure {
-        self.end_section();
-        for cause in std::mem::take(&mut self.causes) {
-            self.push_frame(cause);
-        }
-        self.failure
-    }
-}
-
-/// The text of a frame: the group `frame`, or `file:line in name`.
-fn frame_text(groups: &Captures<'_>) -> String {
-    if let Some(frame) = group(groups, "frame") {
-        return frame;
-    }
-    let mut text = group(groups, "file").unwrap_or_default();
-    if let Some(line) = group(groups, "line") {
-        text = format!("{text}:{line}");
-    }
-    match group(groups, "name") {
-        Some(name) if text.is_empty() => name,
-        Some(name) => format!("{text} in {name}"),
-        None => text,
-    }
-}
-
-/// Sets the fields of a failure from the groups of a match; with `Fill` only the empty ones.
-fn fill_fields(failure: &mut Failure, groups: &Captures<'_>, effect: Effect) {
-    let replaces = effect == Effect::Refill;
-    let fill_text = |field: &mut Option<String>, name| {
-        if let Some(text) = group(groups, name)
-            && (replaces || field.is_none())
-        {
-            *field = Some(text);
-        }
-    };
-    fill_text(&mut failure.name, "name");
-    fill_text(&mut failure.message, "message");
-    // A place is replaced as a whole: a line belongs to its file.
-    let has_place = failure.line.is_some();
-    fill_text(&mut failure.file, "file");
-    let number = |name| groups.name(name).and_then(|digits| digits.as_str().parse().ok());
-    if (replaces || !has_place) && groups.name("line").is_some() {
-        failure.line = number("line");
-        failure.column = number("column");
-    }
-}
-
-/// The text of a group, if it matched something.
-fn group(groups: &Captures<'_>, name: &str) -> Option<String> {
-    let text = groups.name(name)?.as_str().trim();
-    (!text.is_empty()).then(|| clip(text))
-}
-
-fn clip(text: &str) -> String {
-    match text.char_indices().nth(TEXT_CHARS) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
     }
 }

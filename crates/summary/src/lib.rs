@@ -12,9 +12,11 @@
 mod engine;
 mod failures;
 mod formats;
+mod open_failure;
 mod recent;
 mod rules;
 mod severity;
+mod source;
 mod summary;
 mod templates;
 mod text;
