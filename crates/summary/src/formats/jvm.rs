@@ -15,19 +15,21 @@ const MAVEN: Format = Format {
     kind: FormatKind::Tests,
     rules: &[
         // [ERROR] Tests run: 5, Failures: 1, …, Time elapsed: 0.1 s <<< FAILURE! - in shop.CartTest
-        Rule { on: r"\[\w+\] +Tests run: \d+, .*Time elapsed: ", then: Skip },
+        Rule { on: r"(?:\[\w+\] +)?Tests run: \d+, .*Time elapsed: ", then: Skip },
         // [ERROR] addsPrices(shop.CartTest)  Time elapsed: 0 s  <<< FAILURE!
         // [ERROR] shop.CartTest.addsPrices -- Time elapsed: 0.012 s <<< ERROR!
         Rule {
-            on: r"\[ERROR\] (?P<name>\S.*?)(?: --)? +Time elapsed: [\d.,]+ s +<<< (?:FAILURE|ERROR)!",
+            on: r"(?:\[ERROR\] )?(?P<name>[^\s\[].*?)(?: --)? +Time elapsed: [\d.,]+ s(?:ec)? +<<< (?:FAILURE|ERROR)!",
             then: Begin,
         },
+        // The counts follow: only the list of failures is between them and this line.
+        Rule { on: r"(?:\[INFO\] )?Results ?: *$", then: Begin },
         Rule {
-            on: r"\[\w+\] +Tests run: (?P<total>\d+), Failures: (?P<failed>\d+), Errors: (?P<errors>\d+), Skipped: (?P<skipped>\d+)$",
-            then: Counts,
+            on: r"(?:\[\w+\] +)?Tests run: (?P<total>\d+), Failures: (?P<failed>\d+), Errors: (?P<errors>\d+), Skipped: (?P<skipped>\d+)$",
+            then: EndCounts,
         },
+        Rule { on: r"\[INFO\] *$", then: Keep },
         Rule { on: r"\[INFO\] +(?P<message>BUILD (?:SUCCESS|FAILURE))$", then: Result },
-        Rule { on: r"\[INFO\] (?:Running |Results:)", then: End },
         // The list of failures before the counts, and the help after the result.
         Rule {
             on: r"\[(?:ERROR|WARNING)\] *(?:$|Failures: *$|Errors: *$|Flakes: *$|Tests in error: *$|-> \[Help|\[Help \d+\]|To see the full stack trace|Re-run Maven|For more information about|After correcting the problems|  mvn <args>|Please refer to |There are test failures|Errors?:$)",
@@ -56,9 +58,12 @@ const TEST_FRAME: &str = r"(?:<[=-].*)?\s+at \S+\((?P<file>\w*(?:Tests?|TestCase
 const JAVA_FRAME: &str = r"\s+at \S+\((?P<file>[\w$]+\.\w+):(?P<line>\d+)\)";
 
 /// Writes a test as `CartTest.addsPrices`, from `addsPrices(shop.CartTest)` or
-/// `shop.CartTest.addsPrices`.
+/// `shop.CartTest.addsPrices`. The list of failures before the counts is no failure.
 fn shorten_maven_name(failure: &mut summary::Failure) {
-    let Some(name) = failure.name.take() else { return };
+    let Some(name) = failure.name.take() else {
+        failure.message = None;
+        return;
+    };
     let simple = |class: &str| class.rsplit('.').next().unwrap_or_default().to_owned();
     let is_class = |text: &str| text.contains('.') && !text.contains([' ', ',']);
     let short = match name.strip_suffix(')').and_then(|name| name.rsplit_once('(')) {

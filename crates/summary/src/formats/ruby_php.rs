@@ -1,8 +1,8 @@
 //! Ruby and PHP: test runners, rake, and the messages of PHP.
 
 use crate::rules::Effect::{
-    Append, Begin, BeginListed, CauseBelow, Continue, Counts, End, EndCounts, Failure, Fill,
-    FillLast, Keep, ListEnd, ListStart, Refill, Run, Skip, Warning,
+    Append, Begin, BeginListed, CauseBelow, Continue, End, EndCounts, Failure, Fill, FillLast,
+    Keep, ListEnd, ListStart, Refill, Run, Skip, Warning,
 };
 use crate::rules::{Format, FormatKind, Rule};
 
@@ -94,7 +94,7 @@ const PHPUNIT: Format = Format {
         Rule { on: r"There (?:was|were) \d+ (?:errors?|failures?):$", then: ListStart },
         Rule { on: r"There (?:was|were) \d+ ", then: ListEnd },
         Rule { on: r"\d+ tests? triggered \d+ ", then: ListEnd },
-        Rule { on: r"(?:ERRORS|FAILURES|WARNINGS)!$|OK, but ", then: End },
+        Rule { on: r"(?:ERRORS|FAILURES|WARNINGS)!$|OK, but .*!$", then: Begin },
         Rule { on: r"\d+\) (?P<name>[\w\\]+::\S.*)$", then: BeginListed },
         //  ✘ Adds prices
         Rule { on: r" ✘ (?P<name>\S.*)$", then: Begin },
@@ -104,7 +104,7 @@ const PHPUNIT: Format = Format {
         Rule { on: r"OK \((?P<total>\d+) tests?, \d+ assertions?\)$", then: EndCounts },
         Rule {
             on: r"Tests: (?P<total>\d+), Assertions: \d+(?:, Errors: (?P<errors>\d+))?(?:, Failures: (?P<failed>\d+))?(?:, (?:PHPUnit )?(?:Warnings|Deprecations|Notices): \d+)*(?:, Skipped: (?P<skipped>\d+))?(?:, Incomplete: (?P<incomplete>\d+))?(?:, Risky: (?P<risky>\d+))?\.$",
-            then: Counts,
+            then: EndCounts,
         },
         Rule { on: r"Caused by$", then: CauseBelow },
         Rule {
