@@ -99,8 +99,8 @@ def gradle(folder):
 
 RSPEC_FAILED = {
     23: ("Order#total", "sums the lines", "spec/models/order_spec.rb", 42, "expect(order.total).to eq(1200)", ["", "expected: 1200", "     got: 1100", "", "(compared using ==)"]),
-    97: ("Invoice", "has a due date", "spec/models/invoice_spec.rb", 18, "invoice.due_date.strftime('%F')", ["", "NoMethodError:", "  undefined method 'strftime' for nil"]),
-    160: ("GET /orders", "answers with 404", "spec/requests/orders_spec.rb", 77, "expect(response).to have_http_status(:not_found)", ["  expected the response to have status code :not_found (404) but it was :ok (200)"]),
+    97: ("Invoice", "has a due date", "spec/models/invoice_spec.rb", 18, "invoice.due_date.strftime('%F')", ["", "NoMethodError:", "undefined method 'strftime' for nil"]),
+    160: ("GET /orders", "answers with 404", "spec/requests/orders_spec.rb", 77, "expect(response).to have_http_status(:not_found)", ["expected the response to have status code :not_found (404) but it was :ok (200)"]),
 }
 
 
@@ -119,7 +119,7 @@ def rspec(folder):
         group, example, file, line, code, message = RSPEC_FAILED[number]
         index = len(commands) + 1
         output.append(f"  {example} (FAILED - {index})")
-        failures += [f"  {index}) {group} {example}", f"     Failure/Error: {code}", *(f"       {text}".rstrip() for text in message)]
+        failures += [f"  {index}) {group} {example}", f"     Failure/Error: {code}", *(f"{'     ' if text.endswith('Error:') else '       '}{text}".rstrip() for text in message)]
         failures += [f"     # ./{file}:{line}:in 'block (3 levels) in <top (required)>'", ""]
         commands.append(f"rspec ./{file}:{line - 3} # {group} {example}")
         # The example begins three lines above the expectation: either place finds it.
