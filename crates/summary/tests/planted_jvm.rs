@@ -2,7 +2,6 @@
 //! found, and no other is claimed.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
 use proptest::prelude::*;
 use shellyard_summary::{Failure, Summarizer, Summary};
@@ -138,33 +137,33 @@ fn maven_log(planted: &[Planted], noise: &[String], passed: usize, is_new: bool)
     for (unit, failures) in by_unit(planted) {
         let count = failures.len();
         let dashes = if is_new { "--" } else { "-" };
-        let _ = write!(log, "[INFO] Running shop.{unit}Test\n{}", lines(noise));
-        let _ = writeln!(
-            log,
+        log += &format!("[INFO] Running shop.{unit}Test\n{}", lines(noise));
+        log += &format!(
             "[ERROR] Tests run: {count}, Failures: {count}, Errors: 0, Skipped: 0, Time elapsed: 0.1 s <<< FAILURE! {dashes} in shop.{unit}Test"
         );
+        log.push('\n');
         for Planted { name, line, message, .. } in failures {
-            let _ = if is_new {
-                writeln!(
-                    log,
+            let text = if is_new {
+                format!(
                     "[ERROR] shop.{unit}Test.{name} -- Time elapsed: 0.01 s <<< FAILURE!\norg.opentest4j.AssertionFailedError: {message}\n\tat org.junit.jupiter.api.AssertionUtils.fail(AssertionUtils.java:55)\n\tat shop.{unit}.check({unit}.java:3)\n\tat shop.{unit}Test.{name}({unit}Test.java:{line})\n\tat java.base/java.lang.reflect.Method.invoke(Method.java:568)\n"
                 )
             } else {
-                writeln!(
-                    log,
+                format!(
                     "[ERROR] {name}(shop.{unit}Test)  Time elapsed: 0 s  <<< FAILURE!\norg.opentest4j.AssertionFailedError: {message}\n\tat shop.{unit}Test.{name}({unit}Test.java:{line})\nCaused by: java.io.IOException: gone\n\tat shop.{unit}Test.read({unit}Test.java:1)\n\t... 3 more\n"
                 )
             };
+            log += &text;
+            log.push('\n');
         }
     }
     log.push_str("[INFO] \n[INFO] Results:\n[INFO] \n[ERROR] Failures: \n");
     for Planted { unit, name, line, message } in planted {
-        let _ = writeln!(log, "[ERROR]   {unit}Test.{name}:{line} {message}");
+        log += &format!("[ERROR]   {unit}Test.{name}:{line} {message}");
+        log.push('\n');
     }
     let failed = planted.len();
     let total = failed + passed;
-    let _ = write!(
-        log,
+    log += &format!(
         "[INFO] \n[ERROR] Tests run: {total}, Failures: {failed}, Errors: 0, Skipped: 0\n{MAVEN_END}"
     );
     log
@@ -173,21 +172,20 @@ fn maven_log(planted: &[Planted], noise: &[String], passed: usize, is_new: bool)
 fn gradle_log(planted: &[Planted], passed: usize, is_full: bool) -> String {
     let mut log = String::from("> Task :compileJava\n> Task :test\n");
     for Planted { unit, name, line, message } in planted {
-        let _ = if is_full {
-            writeln!(
-                log,
+        let text = if is_full {
+            format!(
                 "\n{unit}Test > {name}() FAILED\n    org.opentest4j.AssertionFailedError: {message}\n        at app//org.junit.jupiter.api.Assertions.fail(Assertions.java:3)\n        at app//shop.{unit}Test.{name}({unit}Test.java:{line})\n\n        Caused by:\n        java.io.IOException: gone\n            at shop.{unit}Test.read({unit}Test.java:1)"
             )
         } else {
-            writeln!(
-                log,
+            format!(
                 "\n{unit}Test > {name}() FAILED\n    org.opentest4j.AssertionFailedError at {unit}Test.java:{line}"
             )
         };
+        log += &text;
+        log.push('\n');
     }
     let failed = planted.len();
-    let _ = write!(
-        log,
+    log += &format!(
         "\n{} tests completed, {failed} failed\n\n> Task :test FAILED\n\nFAILURE: Build failed with an exception.\n\n* What went wrong:\nExecution failed for task ':test'.\n> There were failing tests. See the report at: file:///srv/app/index.html\n\n* Try:\n> Run with --stacktrace option to get the stack trace.\n\nBUILD FAILED in 3s\n",
         failed + passed
     );
@@ -197,23 +195,25 @@ fn gradle_log(planted: &[Planted], passed: usize, is_full: bool) -> String {
 fn javac_log(planted: &[Planted], warnings: usize, prefix: &str) -> String {
     let mut log = String::new();
     for number in 0..warnings {
-        let _ = writeln!(
-            log,
+        log += &format!(
             "{prefix}shop/Old.java:{}: warning: [rawtypes] found raw type: List\n    List names;\n    ^",
             number + 1
         );
+        log.push('\n');
     }
     for Planted { unit, name, line, message } in planted {
-        let _ = writeln!(
-            log,
+        log += &format!(
             "{prefix}shop/{unit}.java:{line}: error: {message}\n        int {name} = 0;\n            ^\n  symbol:   variable {name}\n  location: class {unit}"
         );
+        log.push('\n');
     }
     let plural = if planted.len() == 1 { "" } else { "s" };
-    let _ = writeln!(log, "{} error{plural}", planted.len());
+    log += &format!("{} error{plural}", planted.len());
+    log.push('\n');
     if warnings > 0 {
         let plural = if warnings == 1 { "" } else { "s" };
-        let _ = writeln!(log, "{warnings} warning{plural}");
+        log += &format!("{warnings} warning{plural}");
+        log.push('\n');
     }
     log
 }
@@ -222,28 +222,29 @@ fn rspec_log(planted: &[Planted], noise: &[String], pending: usize) -> String {
     let mut log = lines(noise);
     log.push_str(".F..F\n\nPending: (Failures listed here are expected and do not affect your suite's status)\n\n");
     for number in 1..=pending {
-        let _ = writeln!(
-            log,
+        log += &format!(
             "  {number}) Stock waits\n     # some reason\n     # ./spec/stock_spec.rb:{number}\n"
         );
+        log.push('\n');
     }
     log.push_str("Failures:\n\n");
     for (index, Planted { unit, name, line, message }) in planted.iter().enumerate() {
-        let _ = writeln!(
-            log,
+        log += &format!(
             "  {}) {unit}#{name} works\n     Failure/Error: expect({message}).to eq(8)\n\n       expected: 8\n            got: 7\n\n       (compared using ==)\n     # ./lib/{name}.rb:1:in `{name}'\n     # ./spec/{name}_spec.rb:{line}:in `block (3 levels) in <top (required)>'\n",
             index + 1
         );
+        log.push('\n');
     }
     let failed = planted.len();
-    let _ = writeln!(
-        log,
+    log += &format!(
         "Finished in 0.1 seconds (files took 0.7 seconds to load)\n{} examples, {failed} failure{}, {pending} pending\n\nFailed examples:\n",
         failed + pending + 3,
         if failed == 1 { "" } else { "s" }
     );
+    log.push('\n');
     for Planted { unit, name, line, .. } in planted {
-        let _ = writeln!(log, "rspec ./spec/{name}_spec.rb:{line} # {unit}#{name} works");
+        log += &format!("rspec ./spec/{name}_spec.rb:{line} # {unit}#{name} works");
+        log.push('\n');
     }
     log
 }
@@ -254,33 +255,33 @@ fn minitest_log(planted: &[Planted], noise: &[String], skipped: usize) -> String
         lines(noise)
     );
     for number in 1..=skipped {
-        let _ = writeln!(
-            log,
+        log += &format!(
             "  {number}) Skipped:\nStockTest#test_later_{number} [test/stock_test.rb:{number}]:\nnot yet\n"
         );
+        log.push('\n');
     }
     for (index, Planted { unit, name, line, message }) in planted.iter().enumerate() {
-        let _ = if index % 2 == 0 {
-            writeln!(
-                log,
+        let text = if index % 2 == 0 {
+            format!(
                 "  {}) Failure:\n{unit}Test#test_{name} [test/{name}_test.rb:{line}]:\n{message}\n",
                 index + skipped + 1
             )
         } else {
-            writeln!(
-                log,
+            format!(
                 "  {}) Error:\n{unit}Test#test_{name}:\nArgumentError: {message}\n    lib/{name}.rb:9:in `add'\n    test/{name}_test.rb:{line}:in `test_{name}'\n",
                 index + skipped + 1
             )
         };
+        log += &text;
+        log.push('\n');
     }
     let errors = planted.len() / 2;
     let failed = planted.len() - errors;
-    let _ = writeln!(
-        log,
+    log += &format!(
         "{} runs, 9 assertions, {failed} failures, {errors} errors, {skipped} skips",
         planted.len() + skipped + 5
     );
+    log.push('\n');
     log
 }
 
@@ -289,16 +290,16 @@ fn phpunit_log(planted: &[Planted], noise: &[String], risky: usize) -> String {
         "PHPUnit 10.5.1 by Sebastian Bergmann and contributors.\n\n{}\n..F  3 / 3 (100%)\n\nTime: 00:00.014, Memory: 4.00 MB\n\n",
         lines(noise)
     );
-    let _ = writeln!(log, "There were {} failures:\n", planted.len());
+    log += &format!("There were {} failures:\n", planted.len());
+    log.push('\n');
     for (index, Planted { unit, name, line, message }) in planted.iter().enumerate() {
-        let _ = writeln!(
-            log,
+        log += &format!(
             "{}) {unit}Test::{name}\n{message}\n\n/srv/app/src/{unit}.php:3\n/srv/app/tests/{unit}Test.php:{line}\n",
             index + 1
         );
+        log.push('\n');
     }
-    let _ = write!(
-        log,
+    log += &format!(
         "--\n\nThere was {risky} risky test:\n\n1) StockTest::nothing\nThis test did not perform any assertions\n\n/srv/app/tests/StockTest.php:36\n\nFAILURES!\nTests: {}, Assertions: 8, Failures: {}, Risky: {risky}.\n",
         planted.len() + risky + 2,
         planted.len()
@@ -334,9 +335,10 @@ fn terraform_log(planted: &[Planted], has_box: bool) -> String {
         );
         if has_box {
             let boxed: String = text.lines().map(|line| format!("│ {line}\n")).collect();
-            let _ = write!(log, "╷\n{boxed}╵\n");
+            log += &format!("╷\n{boxed}╵\n");
         } else {
-            let _ = writeln!(log, "\n{text}");
+            log += &format!("\n{text}");
+            log.push('\n');
         }
     }
     log
@@ -356,33 +358,28 @@ enum Language {
 fn trace_log(language: Language, planted: &[Planted], noise: &[String]) -> String {
     let mut log = String::new();
     for (index, Planted { unit, name, line, message }) in planted.iter().enumerate() {
-        let _ = match language {
-            Language::Java => write!(
-                log,
+        let text = match language {
+            Language::Java => format!(
                 "Exception in thread \"main\" shop.{unit}Exception: {message}\n\tat shop.{unit}.{name}({unit}.java:{line})\n\tat shop.App.main(App.java:2)\nCaused by: java.io.IOException: gone\n\tat shop.{unit}.read({unit}.java:1)\n\t... 12 more\n"
             ),
-            Language::JavaScript => write!(
-                log,
+            Language::JavaScript => format!(
                 "/srv/app/{name}.js:{line}\n  throw error\n  ^\n\n{unit}Error: {message}\n    at {name} (/srv/app/{name}.js:{line}:9)\n    at main (/srv/app/main.js:2:1) {{\n  code: 'E1',\n  [cause]: Error: gone\n      at read (/srv/app/{name}.js:1:1)\n}}\n"
             ),
-            Language::Python => write!(
-                log,
+            Language::Python => format!(
                 "Traceback (most recent call last):\n  File \"/srv/app/{name}.py\", line 1, in read\n    return open(path)\n           ^^^^^^^^^^\nOSError: gone\n\nThe above exception was the direct cause of the following exception:\n\nTraceback (most recent call last):\n  File \"/srv/app/main.py\", line 2, in main\n    run()\n  File \"/srv/app/{name}.py\", line {line}, in {name}\n    raise error\n{unit}Error: {message}\n"
             ),
-            Language::Ruby => write!(
-                log,
+            Language::Ruby => format!(
                 "{name}.rb:{line}:in `{name}': {message} ({unit}Error)\n\tfrom main.rb:2:in `<main>'\n{name}.rb:1:in `read': gone (IOError)\n\tfrom {name}.rb:3:in `{name}'\n"
             ),
-            Language::Php => write!(
-                log,
+            Language::Php => format!(
                 "PHP Fatal error:  Uncaught RuntimeException: gone in /srv/app/{name}.php:1\nStack trace:\n#0 /srv/app/{name}.php(3): read()\n#1 {{main}}\n\nNext {unit}Error: {message} in /srv/app/{name}.php:{line}\nStack trace:\n#0 /srv/app/main.php(2): {name}()\n#1 {{main}}\n  thrown in /srv/app/{name}.php on line {line}\n"
             ),
-            Language::DotNet => write!(
-                log,
+            Language::DotNet => format!(
                 "Unhandled exception. Shop.{unit}Exception: {message}\n ---> System.IO.IOException: gone\n   at Shop.{unit}.Read() in /srv/app/{name}.cs:line 1\n   --- End of inner exception stack trace ---\n   at Shop.{unit}.{name}() in /srv/app/{name}.cs:line {line}\n   at Program.Main(String[] args) in /srv/app/main.cs:line 2\n"
             ),
         };
-        let _ = write!(log, "2026-03-14T00:28:58Z INFO next is {index}\n{}", lines(noise));
+        log += &text;
+        log += &format!("2026-03-14T00:28:58Z INFO next is {index}\n{}", lines(noise));
     }
     log
 }

@@ -68,7 +68,7 @@ const JAVASCRIPT: Format = Format {
     kind: FormatKind::Trace(FrameOrder::InnermostFirst),
     rules: &[
         Rule {
-            on: r"\s+at (?P<frame>(?:.* \()?(?:file:|node:|https?:|webpack|/|\./|[A-Za-z]:\\|[\w@.-]+/)[^()\s]*:\d+:\d+\)?|.* \((?:<anonymous>|native|index \d+)\))(?:,| \{)?$",
+            on: r"\s{1,12}at (?P<frame>(?:.* \()?(?:file:|node:|https?:|webpack|/|\./|[A-Za-z]:\\|[\w@.-]+/)[^()\s]*:\d+:\d+\)?|.* \((?:<anonymous>|native|index \d+)\))(?:,| \{)?$",
             then: BeginBelow,
         },
         Rule { on: r"\s+\[cause\]: (?P<message>\S.*)$", then: CauseBelow },
