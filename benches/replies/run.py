@@ -25,6 +25,7 @@ FOLLOW_UPS = 3
 TARGETS = {
     "everyday": {"tokens": 6000, "calls": 18, "first": 100 / 103},
     "other": {"tokens": 4800, "calls": 14, "first": 100 / 103},
+    "unknown": {"tokens": 2400, "calls": 7, "first": 100 / 103},
 }
 
 

@@ -1,6 +1,6 @@
 """The tasks of the benchmark, by set."""
 
-from . import builds, logs, other, test_runs
+from . import builds, logs, other, test_runs, unknown
 
 SETS = {
     "everyday": (
@@ -33,5 +33,13 @@ SETS = {
         other.pod_log,
         other.wget,
         other.disk_usage,
+    ),
+    "unknown": (
+        unknown.pods,
+        unknown.processes,
+        unknown.journal,
+        unknown.validation,
+        unknown.rsync,
+        unknown.training,
     ),
 }
