@@ -140,7 +140,11 @@ fn add_free(free: &mut SeverityLines, line: &RecentLine) {
     if let Some(severity) = line.severity
         && !line.is_claimed
     {
-        free.add(severity, line.number, line.told_text());
+        if line.is_repeated() {
+            free.add_unless_known(severity, line.number, line.told_text());
+        } else {
+            free.add(severity, line.number, line.told_text());
+        }
     }
 }
 

@@ -12,6 +12,7 @@
 mod engine;
 mod failures;
 mod formats;
+mod frames;
 mod open_failure;
 mod recent;
 mod rules;

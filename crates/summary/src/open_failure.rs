@@ -2,13 +2,12 @@
 
 use regex::Captures;
 
+use crate::frames::FrameSection;
 use crate::rules::{Effect, FormatKind, FrameOrder};
 use crate::summary::Failure;
 
 /// The longest name, message or frame, in characters.
 const TEXT_CHARS: usize = 300;
-/// Frames that are kept of a trace, and of each cause.
-const FRAMES: usize = 3;
 /// The most frames and causes of one trace.
 const MAX_FRAMES: usize = 24;
 /// Texts that are added to a message.
@@ -34,7 +33,7 @@ pub(crate) struct OpenFailure {
     /// The number of texts that were added to the message.
     appended: usize,
     /// The frames of the present part of a trace.
-    section: Vec<String>,
+    section: FrameSection,
     /// Parts of the trace that caused the present one.
     causes: Vec<String>,
 }
@@ -94,10 +93,9 @@ impl OpenFailure {
         } else if self.is_told_again {
             // These frames are known.
         } else if kind == FormatKind::Trace(FrameOrder::InnermostLast) {
-            self.section.insert(0, frame_text(groups));
-            self.section.truncate(FRAMES);
-        } else if self.section.len() < FRAMES {
-            self.section.push(frame_text(groups));
+            self.section.push_inner(frame_text(groups));
+        } else {
+            self.section.push_outer(frame_text(groups));
         }
     }
 
@@ -118,14 +116,14 @@ impl OpenFailure {
         }
         self.name_cause(message);
         if groups.name("file").is_some() {
-            self.section.push(frame_text(groups));
+            self.section.push_outer(frame_text(groups));
         }
     }
 
     /// Makes all that was read the cause of the failure that follows.
     fn turn_into_cause(&mut self, groups: &Captures<'_>) {
         let failure = std::mem::take(&mut self.failure);
-        let frames = std::mem::take(&mut self.section);
+        let frames = self.section.take();
         if self.causes.len() < MAX_FRAMES {
             let mut parts = vec![format!("caused by {}", failure.message.unwrap_or_default())];
             if let (Some(file), Some(line)) = (failure.file, failure.line) {
@@ -146,7 +144,7 @@ impl OpenFailure {
     }
 
     fn end_section(&mut self) {
-        for frame in std::mem::take(&mut self.section) {
+        for frame in self.section.take() {
             self.push_frame(frame);
         }
     }

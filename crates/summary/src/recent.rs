@@ -42,6 +42,11 @@ impl RecentLine {
         if is_timed { self.inner() } else { &self.text }
     }
 
+    /// `true` if an image builder tells the line of a step again.
+    pub(crate) fn is_repeated(&self) -> bool {
+        self.source == 0 && self.prefix > 0
+    }
+
     fn is_from(&self, source: &str) -> bool {
         self.text.get(..self.source) == Some(source)
     }

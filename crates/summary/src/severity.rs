@@ -119,6 +119,17 @@ impl SeverityLines {
         }
     }
 
+    /// Adds a line unless one like it is known.
+    pub(crate) fn add_unless_known(&mut self, severity: LineSeverity, number: u64, text: &str) {
+        let lines = match severity {
+            LineSeverity::Error => &self.errors,
+            LineSeverity::Warning => &self.warnings,
+        };
+        if !lines.has_kind_of(text) {
+            self.add(severity, number, text);
+        }
+    }
+
     pub(crate) fn list(&self, severity: LineSeverity) -> FoundLines {
         let lines = match severity {
             LineSeverity::Error => &self.errors,
@@ -130,10 +141,16 @@ impl SeverityLines {
 }
 
 impl GroupedLines {
+    fn has_kind_of(&self, text: &str) -> bool {
+        let text: String = text.trim().chars().take(LINE_CHARS).collect();
+        let kind = line_kind(&text);
+        self.kinds.iter().any(|(known, _)| *known == kind)
+    }
+
     fn add(&mut self, number: u64, text: &str) {
         self.count += 1;
         let text: String = text.trim().chars().take(LINE_CHARS).collect();
-        let key: String = text.chars().filter(|char| !char.is_ascii_digit()).collect();
+        let key = line_kind(&text);
         let line = NumberedLine { number, text };
         if let Some((_, group)) = self.kinds.iter_mut().find(|(known, _)| *known == key) {
             group.count += 1;
@@ -142,6 +159,11 @@ impl GroupedLines {
             self.kinds.push((key, LineGroup { count: 1, first: line.clone(), last: line }));
         }
     }
+}
+
+/// The text of a line without numbers.
+fn line_kind(text: &str) -> String {
+    text.chars().filter(|char| !char.is_ascii_digit()).collect()
 }
 
 #[cfg(test)]

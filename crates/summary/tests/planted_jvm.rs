@@ -331,7 +331,7 @@ fn terraform_log(planted: &[Planted], has_box: bool) -> String {
     );
     for Planted { unit, name, line, message } in planted {
         let text = format!(
-            "Error: {message}\n\n  on {name}.tf line {line}, in resource \"aws_instance\" \"{name}\":\n  {line}:   input = var.{name}\n\nThe name {unit} is wrong.\n"
+            "Error: {message}\n\n  with aws_instance.{name}[7],\n  on {name}.tf line {line}, in resource \"aws_instance\" \"{name}\":\n  {line}:   input = var.{name}\n\nThe name {unit} is wrong.\n"
         );
         if has_box {
             let boxed: String = text.lines().map(|line| format!("│ {line}\n")).collect();
@@ -479,7 +479,7 @@ proptest! {
         let log = terraform_log(&planted, has_box);
         let expected = planted.iter().map(|Planted { unit, name, line, message }| (
             Some(format!("{name}.tf")), Some(*line), None,
-            Some(format!("{message}: The name {unit} is wrong.")),
+            Some(format!("aws_instance.{name}[7]: {message}: The name {unit} is wrong.")),
         ));
         check_tool(&log, "terraform", expected.collect())?;
     }

@@ -86,13 +86,13 @@ const TERRAFORM: Format = Format {
         Rule { on: r"│ Error: (?P<message>.*)$", then: Begin },
         Rule { on: r"│ Warning: (?P<message>.*)$", then: BeginWarning },
         Rule { on: r"│ +on (?P<file>\S+) line (?P<line>\d+)(?:, in .*)?:?$", then: Fill },
+        Rule { on: r"│ +with (?P<name>.*),$", then: Fill },
         Rule { on: r"╵", then: End },
         Rule { on: r"│(?: *$|  )", then: Keep },
         Rule { on: r"│ (?P<message>\S.*)$", then: Explain },
-        Rule {
-            on: r"  on (?P<file>\S+\.(?:tf|tofu|tfvars|hcl)(?:\.json)?) line (?P<line>\d+)(?:, in .*)?:$",
-            then: BeginBelow,
-        },
+        Rule { on: r"  with (?P<name>.*),$", then: BeginBelow },
+        Rule { on: TERRAFORM_PLACE, then: Fill },
+        Rule { on: TERRAFORM_PLACE, then: BeginBelow },
         Rule { on: r"\s*$|  +(?:\d+: |[├│])", then: Keep },
         Rule { on: r"(?P<message>Plan: \d+ to (?:import|add).*)$", then: Result },
         Rule { on: r"(?P<message>(?:Apply|Destroy) complete! .*)$", then: Result },
@@ -107,17 +107,20 @@ const TERRAFORM: Format = Format {
         Rule { on: r"(?P<message>(?:[^EW\s│╷╵]|E(?:[^r]|r[^r])|W[^a]).*)$", then: Explain },
     ],
     block: BlockEnd::FirstOther,
-    complete: Some(strip_level),
+    complete: Some(tidy_diagnosis),
 };
 
-/// Removes the level from a message that stood above.
-fn strip_level(failure: &mut summary::Failure) {
-    if let Some(message) = &mut failure.message {
-        for level in ["Error: ", "Warning: "] {
-            if let Some(rest) = message.strip_prefix(level) {
-                *message = rest.to_owned();
-                return;
-            }
-        }
-    }
+const TERRAFORM_PLACE: &str =
+    r"  on (?P<file>\S+\.(?:tf|tofu|tfvars|hcl)(?:\.json)?) line (?P<line>\d+)(?:, in .*)?:$";
+
+/// Removes the level from a message that stood above, and puts the address of the resource before
+/// it: errors of one resource are different errors.
+fn tidy_diagnosis(failure: &mut summary::Failure) {
+    let Some(message) = failure.message.take() else { return };
+    let text = message.strip_prefix("Error: ").or(message.strip_prefix("Warning: "));
+    let text = text.unwrap_or(&message);
+    failure.message = Some(match failure.name.take() {
+        Some(address) => format!("{address}: {text}"),
+        None => text.to_owned(),
+    });
 }
