@@ -4,13 +4,15 @@ use regex::Captures;
 
 use crate::failures::{FailureList, Run};
 use crate::formats::FORMATS;
-use crate::open_failure::{OpenFailure, clip, fill_fields, group};
+use crate::open_failure::{OpenFailure, clip, fill_fields, group, number};
 use crate::recent::{RecentLine, RecentLines};
 use crate::rules::{BlockEnd, Effect, Format, FormatKind, RuleSet};
 use crate::severity::{LineSeverity, SeverityLines, find_severity};
 use crate::source::{SourcePrefix, find_source};
 use crate::summary::{Failure, Summary, ToolReport};
 
+/// Tests that have not ended whose lines are remembered.
+const MAX_WATCHED: usize = 64;
 /// A failure that no rule ended is over after this many lines.
 const MAX_BLOCK_LINES: u64 = 400;
 
@@ -110,10 +112,14 @@ impl Summarizer {
     fn apply_matches(&mut self, line: Line<'_>) -> Vec<usize> {
         let rules = RuleSet::all();
         let owner = self.formats.iter().position(FormatState::owns_lines);
-        let mut applied: Vec<usize> = Vec::new();
+        let states = self.formats.iter_mut().enumerate();
+        let takers = states.filter_map(|(index, state)| state.take_message(line).then_some(index));
+        let takers: Vec<usize> = takers.collect();
+        let mut applied = takers.clone();
         let mut has_created = false;
         for rule in rules.matches(line.text) {
-            let is_foreign = owner.is_some_and(|owner| owner != rule.format);
+            let is_foreign =
+                owner.is_some_and(|owner| owner != rule.format) || takers.contains(&rule.format);
             let is_taken = has_created && rule.effect.creates();
             let Some(state) = self.formats.get_mut(rule.format) else { continue };
             let is_done = applied.last() == Some(&rule.format);
@@ -163,6 +169,8 @@ struct FormatState {
     format: &'static Format,
     /// The file of the following failures.
     file: Option<String>,
+    /// The line of the following failures.
+    line: Option<u64>,
     /// The name of the following failures.
     name: Option<String>,
     /// `true` if the lines list failures.
@@ -170,6 +178,8 @@ struct FormatState {
     /// The number of the last line with counts.
     counts_line: u64,
     open: Option<OpenFailure>,
+    /// Failures of tests that have not ended, the oldest first.
+    watched: Vec<OpenFailure>,
     /// The runs before the present one, as one report.
     earlier: Option<ToolReport>,
     run: Run,
@@ -180,10 +190,12 @@ impl FormatState {
         Self {
             format,
             file: None,
+            line: None,
             name: None,
             is_listing: false,
             counts_line: 0,
             open: None,
+            watched: Vec::new(),
             earlier: None,
             run: Run::default(),
         }
@@ -191,14 +203,28 @@ impl FormatState {
 
     /// `true` if all lines belong to the failure that has begun.
     fn owns_lines(&self) -> bool {
-        self.open.is_some() && self.format.kind == FormatKind::Tests
+        let is_open = self.open.as_ref().is_some_and(|open| !open.is_watched);
+        is_open && self.format.kind == FormatKind::Tests
+    }
+
+    /// Takes a line as the message of the failure that has begun, if the failure awaits it.
+    fn take_message(&mut self, line: Line<'_>) -> bool {
+        let awaits = |open: &OpenFailure| open.awaits_message && open.source == line.source;
+        let Some(open) = self.open.as_mut().filter(|open| awaits(open)) else { return false };
+        let text = line.text.trim();
+        if !text.is_empty() {
+            open.awaits_message = false;
+            open.failure.message = Some(clip(text));
+            self.run.last_line = line.number;
+        }
+        !text.is_empty()
     }
 
     /// `true` if error lines of the source are part of the failure that has begun. A step does not
     /// tell the errors that its program prints.
     fn claims_lines(&self, source: &str) -> bool {
         self.format.kind != FormatKind::Steps
-            && self.open.as_ref().is_some_and(|open| open.source == source)
+            && self.open.as_ref().is_some_and(|open| !open.is_watched && open.source == source)
     }
 
     /// `true` if a failure has begun whose lines come from the source.
@@ -268,10 +294,13 @@ impl FormatState {
             Effect::Failure
             | Effect::Warning
             | Effect::Begin
+            | Effect::BeginAbove
             | Effect::BeginListed
             | Effect::BeginWarning
+            | Effect::Watch
             | Effect::Repeat => self.create(effect, groups, line),
             Effect::Fill
+            | Effect::FillAbove
             | Effect::FillLast
             | Effect::Refill
             | Effect::Append
@@ -291,6 +320,7 @@ impl FormatState {
             Effect::File
             | Effect::Name
             | Effect::Counts
+            | Effect::PartCounts
             | Effect::EndCounts
             | Effect::ListStart
             | Effect::ListEnd
@@ -305,16 +335,32 @@ impl FormatState {
     /// Adds or begins a failure.
     fn create(&mut self, effect: Effect, groups: &Captures<'_>, line: Line<'_>) {
         self.close();
-        let mut failure = self.new_failure(groups, line.number);
-        if matches!(effect, Effect::Failure | Effect::Warning) {
-            self.add(failure, effect == Effect::Warning);
-        } else if effect == Effect::Repeat {
+        if effect == Effect::Repeat {
+            let mut failure = self.new_failure(groups, line.number);
             self.complete(&mut failure);
             self.run.repeat(failure);
-        } else {
-            let is_warning = effect == Effect::BeginWarning;
-            self.open = Some(OpenFailure::new(failure, line.source, is_warning));
+            return;
         }
+        let mut open = self.new_open(groups, line);
+        open.is_warning = matches!(effect, Effect::Warning | Effect::BeginWarning);
+        open.is_watched = effect == Effect::Watch;
+        open.awaits_message = effect == Effect::BeginAbove;
+        self.open = Some(open);
+        if matches!(effect, Effect::Failure | Effect::Warning) {
+            self.close();
+        }
+    }
+
+    /// A failure that begins with a line, together with what the watched test of its name said.
+    fn new_open(&mut self, groups: &Captures<'_>, line: Line<'_>) -> OpenFailure {
+        let failure = self.new_failure(groups, line.number);
+        let is_same = |open: &OpenFailure| open.failure.name == failure.name;
+        let Some(index) = self.watched.iter().position(is_same) else {
+            return OpenFailure::new(failure, line.source, false);
+        };
+        let mut open = self.watched.remove(index);
+        fill_fields(&mut open.failure, groups, Effect::Fill);
+        open
     }
 
     /// Applies an effect of a line that stands between failures.
@@ -322,18 +368,25 @@ impl FormatState {
         self.close();
         if effect == Effect::File {
             self.file = group(groups, "file");
+            self.line = number(groups, "line");
         } else if effect == Effect::Name {
             self.name = group(groups, "name");
         } else {
             self.is_listing = effect == Effect::ListStart;
         }
         if effect == Effect::Run {
+            self.watched.clear();
             self.file = None;
+            self.line = None;
             self.name = None;
             self.end_run();
+        } else if effect == Effect::PartCounts {
+            let read = self.read_counts(groups);
+            self.run.add_part(group(groups, "name"), read.counts);
         } else if matches!(effect, Effect::Counts | Effect::EndCounts) {
             self.counts_line = line.number;
-            self.read_counts(groups);
+            let read = self.read_counts(groups);
+            self.add_counts(&read);
         }
     }
 
@@ -342,6 +395,7 @@ impl FormatState {
         fill_fields(&mut failure, groups, Effect::Refill);
         if failure.file.is_none() {
             failure.file.clone_from(&self.file);
+            failure.line = failure.line.or(self.line);
         }
         if failure.name.is_none() {
             failure.name.clone_from(&self.name);
@@ -349,7 +403,7 @@ impl FormatState {
         failure
     }
 
-    fn read_counts(&mut self, groups: &Captures<'_>) {
+    fn read_counts(&self, groups: &Captures<'_>) -> Run {
         let number = |name| {
             let digits = groups.name(name)?.as_str().replace([',', '_'], "");
             digits.parse::<u64>().ok()
@@ -372,20 +426,30 @@ impl FormatState {
                 read.counts.errors = errors;
             }
         }
-        if self.run.conflicts_with(&read) {
+        read
+    }
+
+    fn add_counts(&mut self, read: &Run) {
+        if self.run.conflicts_with(read) {
             let next = self.run.split_off(self.format.kind);
             self.end_run();
             self.run = next;
         }
-        self.run.add_counts(&read);
+        self.run.add_counts(read);
     }
 
     /// Ends the failure that has begun.
     fn close(&mut self) {
-        if let Some(open) = self.open.take() {
-            let is_warning = open.is_warning;
-            self.add(open.into_failure(), is_warning);
+        let Some(open) = self.open.take() else { return };
+        if open.is_watched {
+            if self.watched.len() == MAX_WATCHED {
+                self.watched.remove(0);
+            }
+            self.watched.push(open);
+            return;
         }
+        let is_warning = open.is_warning;
+        self.add(open.into_failure(), is_warning);
     }
 
     fn complete(&self, failure: &mut Failure) {
@@ -415,7 +479,7 @@ impl FormatState {
     /// The report of all runs, an unfinished failure included.
     fn report(&self) -> ToolReport {
         let mut run = self.run.clone();
-        if let Some(open) = self.open.clone() {
+        if let Some(open) = self.open.clone().filter(|open| !open.is_watched) {
             let is_warning = open.is_warning;
             let mut failure = open.into_failure();
             self.complete(&mut failure);

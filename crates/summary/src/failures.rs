@@ -1,6 +1,6 @@
 //! The failures and counts of the runs of a tool.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::rules::{Format, FormatKind};
 use crate::summary::{Counts, Failure, MAX_FAILURES, ToolReport};
@@ -78,6 +78,22 @@ impl FailureList {
         self.count += unknown;
     }
 
+    /// Removes the failures without a message of tests that contain a failed test.
+    fn remove_outer(&mut self, nested_by: &str) {
+        let names = self.kept.iter().filter_map(|kept| kept.failure.name.as_deref());
+        let mut outer: HashSet<String> = HashSet::new();
+        for name in names {
+            let ends = name.match_indices(nested_by).map(|(end, _)| end);
+            outer.extend(ends.filter_map(|end| name.get(..end)).map(str::to_owned));
+        }
+        let all = self.kept.len();
+        self.kept.retain(|kept| {
+            let name = kept.failure.name.as_ref();
+            kept.failure.message.is_some() || !name.is_some_and(|name| outer.contains(name))
+        });
+        self.count -= (all - self.kept.len()) as u64;
+    }
+
     fn into_failures(self) -> (Vec<Failure>, u64) {
         let kept = self.kept.into_iter().take(MAX_FAILURES).map(|kept| kept.failure);
         (kept.collect(), self.count)
@@ -118,6 +134,8 @@ fn complete(failure: &mut Failure, more: Failure) {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Run {
     pub(crate) counts: Counts,
+    /// The counts of parts of the run, by the names of the parts.
+    parts: BTreeMap<String, Counts>,
     /// The number of all tests, of a tool that does not count those that passed.
     pub(crate) total: Option<u64>,
     pub(crate) result: Option<String>,
@@ -172,6 +190,15 @@ impl Run {
         self.total = self.total.or(read.total);
     }
 
+    /// Adds the counts of a part of the run; a part without a name is like no other.
+    pub(crate) fn add_part(&mut self, name: Option<String>, counts: Counts) {
+        let name = name.unwrap_or_else(|| self.parts.len().to_string());
+        if self.parts.len() < MAX_KNOWN {
+            let known = self.parts.entry(name).or_default();
+            *known = known.zip(counts, u64::max);
+        }
+    }
+
     /// Splits off the run whose counts were read now. The failures since the last counts belong to
     /// it, unless the finished run lacks them.
     pub(crate) fn split_off(&mut self, kind: FormatKind) -> Self {
@@ -186,13 +213,22 @@ impl Run {
     }
 
     pub(crate) fn into_report(self, format: &Format) -> ToolReport {
-        let Self { mut counts, total, result, mut before, after, warnings, last_line } = self;
+        let Self { mut counts, parts, total, result, mut before, after, warnings, last_line } =
+            self;
+        counts = parts.into_values().fold(counts, |sum, part| sum.zip(part, |a, b| a + b));
         before.extend(after);
+        if let Some(nested_by) = format.nested_by {
+            before.remove_outer(nested_by);
+        }
         let (failures, failure_count) = before.into_failures();
         let (warnings, warning_count) = warnings.into_failures();
         if let (None, Some(total)) = (counts.passed, total) {
             let others = counts.failed.unwrap_or(0) + counts.skipped.unwrap_or(0);
             counts.passed = Some(total.saturating_sub(others));
+        }
+        let has_verdict = counts.failed.or(counts.passed).is_some() || failure_count == 0;
+        if format.kind == FormatKind::Tests && !has_verdict {
+            counts.failed = Some(failure_count);
         }
         let claimed = claimed_failures(format.kind, &counts);
         ToolReport {
@@ -218,6 +254,23 @@ fn claimed_failures(kind: FormatKind, counts: &Counts) -> Option<u64> {
     }
 }
 
+impl Counts {
+    /// Combines each count with the other one, where both are known.
+    fn zip(self, other: Self, combine: impl Fn(u64, u64) -> u64) -> Self {
+        let zip = |one: Option<u64>, other: Option<u64>| match (one, other) {
+            (Some(one), Some(other)) => Some(combine(one, other)),
+            (one, other) => one.or(other),
+        };
+        Self {
+            passed: zip(self.passed, other.passed),
+            failed: zip(self.failed, other.failed),
+            skipped: zip(self.skipped, other.skipped),
+            errors: zip(self.errors, other.errors),
+            warnings: zip(self.warnings, other.warnings),
+        }
+    }
+}
+
 impl ToolReport {
     /// `true` if the report has any content.
     pub(crate) fn says_something(&self) -> bool {
@@ -229,17 +282,7 @@ impl ToolReport {
 
     /// Joins the reports of two runs.
     pub(crate) fn merge(mut self, later: Self) -> Self {
-        let sum = |one: Option<u64>, other: Option<u64>| match (one, other) {
-            (Some(one), Some(other)) => Some(one + other),
-            (one, other) => one.or(other),
-        };
-        self.counts = Counts {
-            passed: sum(self.counts.passed, later.counts.passed),
-            failed: sum(self.counts.failed, later.counts.failed),
-            skipped: sum(self.counts.skipped, later.counts.skipped),
-            errors: sum(self.counts.errors, later.counts.errors),
-            warnings: sum(self.counts.warnings, later.counts.warnings),
-        };
+        self.counts = self.counts.zip(later.counts, |one, other| one + other);
         self.line = later.line;
         self.result = later.result.or(self.result);
         self.failures.extend(later.failures);

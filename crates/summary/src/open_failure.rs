@@ -18,6 +18,12 @@ const MAX_APPENDED: usize = 4;
 pub(crate) struct OpenFailure {
     pub(crate) failure: Failure,
     pub(crate) is_warning: bool,
+    /// `true` if the failure counts only once the tool says that the test failed.
+    pub(crate) is_watched: bool,
+    /// `true` if the next line is the message.
+    pub(crate) awaits_message: bool,
+    /// `true` if nothing is added to the message any more.
+    has_whole_message: bool,
     /// The source whose lines fill the failure.
     pub(crate) source: String,
     /// `true` after the last line of the failure.
@@ -51,6 +57,10 @@ impl OpenFailure {
             self.name_cause(message);
             return;
         }
+        if effect == Effect::FillAbove {
+            self.awaits_message = self.failure.message.is_none();
+            self.has_whole_message = !self.awaits_message;
+        }
         if !matches!(effect, Effect::Append | Effect::Continue | Effect::Explain) {
             fill_fields(&mut self.failure, groups, effect);
             if effect == Effect::Refill && message.is_some() {
@@ -59,7 +69,8 @@ impl OpenFailure {
             return;
         }
         let Some(more) = message else { return };
-        if self.appended == MAX_APPENDED {
+        let is_known = self.failure.message.as_ref().is_some_and(|known| known.contains(&more));
+        if self.appended == MAX_APPENDED || self.has_whole_message || is_known {
             return;
         }
         match &mut self.failure.message {
@@ -189,11 +200,15 @@ pub(crate) fn fill_fields(failure: &mut Failure, groups: &Captures<'_>, effect: 
     // A place is replaced as a whole: a line belongs to its file.
     let has_place = failure.line.is_some();
     fill_text(&mut failure.file, "file");
-    let number = |name| groups.name(name).and_then(|digits| digits.as_str().parse().ok());
     if (replaces || !has_place) && groups.name("line").is_some() {
-        failure.line = number("line");
-        failure.column = number("column");
+        failure.line = number(groups, "line");
+        failure.column = number(groups, "column");
     }
+}
+
+/// The number that a group matched.
+pub(crate) fn number(groups: &Captures<'_>, name: &str) -> Option<u64> {
+    groups.name(name)?.as_str().parse().ok()
 }
 
 /// The text of a group, if it matched something.

@@ -19,6 +19,9 @@ pub(crate) struct Format {
     pub(crate) block: BlockEnd,
     /// Completes a failure after its last line, for what rules cannot say.
     pub(crate) complete: Option<fn(&mut Failure)>,
+    /// The text between the name of a test and that of a test inside it, if a test fails because of
+    /// the tests inside it: it is not reported unless it has a message of its own.
+    pub(crate) nested_by: Option<&'static str>,
 }
 
 impl Format {
@@ -29,6 +32,7 @@ impl Format {
         rules: &[],
         block: BlockEnd::Rule,
         complete: None,
+        nested_by: None,
     };
 }
 
@@ -88,6 +92,11 @@ pub(crate) enum Effect {
     Warning,
     /// A failure begins; the following lines fill it.
     Begin,
+    /// A failure begins; the next line that is not empty is its message.
+    BeginAbove,
+    /// A test starts or goes on. The following lines fill a failure of that name, which counts only
+    /// if a later line says that the test failed.
+    Watch,
     /// A failure or a warning begins, if a line shortly above is an error or a warning by its form:
     /// that line is the message. In a trace the line itself is a frame.
     BeginBelow,
@@ -95,6 +104,9 @@ pub(crate) enum Effect {
     BeginWarning,
     /// Fills the empty fields of the failure that has begun.
     Fill,
+    /// Fills the empty fields; the next line that is not empty is the message. The message is
+    /// complete if there is one already.
+    FillAbove,
     /// Replaces the fields of the failure that has begun.
     Refill,
     /// Fills the empty fields with the last line of the failure: only the part that the failure
@@ -118,12 +130,15 @@ pub(crate) enum Effect {
     Drop,
     /// Fills a failure of the same name if there is one; nothing otherwise.
     Repeat,
-    /// Sets the file for the following failures.
+    /// Sets the file, and the line if it has one, for the following failures.
     File,
     /// Sets the name for the following failures.
     Name,
     /// Counts that the tool printed.
     Counts,
+    /// Counts of a part of the run, called `name`. The counts of all parts add up; of several counts
+    /// of the same part the highest is taken.
+    PartCounts,
     /// Counts in a form that other tools use too: they end a failure that has begun, or follow
     /// other counts.
     EndCounts,
@@ -149,6 +164,7 @@ impl Effect {
         matches!(
             self,
             Self::Fill
+                | Self::FillAbove
                 | Self::FillLast
                 | Self::Refill
                 | Self::Append
@@ -171,6 +187,7 @@ impl Effect {
                 | Self::Warning
                 | Self::Begin
                 | Self::BeginListed
+                | Self::BeginAbove
                 | Self::BeginBelow
                 | Self::BeginWarning
         )

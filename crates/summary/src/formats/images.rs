@@ -108,6 +108,7 @@ const TERRAFORM: Format = Format {
     ],
     block: BlockEnd::FirstOther,
     complete: Some(tidy_diagnosis),
+    ..Format::DEFAULT
 };
 
 const TERRAFORM_PLACE: &str =

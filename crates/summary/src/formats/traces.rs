@@ -31,7 +31,7 @@ const PYTHON: Format = Format {
         Rule { on: r"Exception in thread [^:]*:$", then: Skip },
     ],
     block: BlockEnd::FirstOther,
-    complete: None,
+    ..Format::DEFAULT
 };
 
 const PYTHON_HEAD: &str =
@@ -51,6 +51,7 @@ const JAVA: Format = Format {
     ],
     block: BlockEnd::FirstOther,
     complete: Some(strip_thread),
+    ..Format::DEFAULT
 };
 
 /// Removes the name of the thread from a message.
@@ -82,6 +83,7 @@ const JAVASCRIPT: Format = Format {
     ],
     block: BlockEnd::FirstOther,
     complete: Some(strip_uncaught),
+    ..Format::DEFAULT
 };
 
 /// Removes the word before an error that a browser or a runtime did not catch.
@@ -114,7 +116,7 @@ const DOTNET: Format = Format {
         Rule { on: r" +(?:at |--- End of stack trace from previous)|$", then: Keep },
     ],
     block: BlockEnd::FirstOther,
-    complete: None,
+    ..Format::DEFAULT
 };
 
 const RUBY: Format = Format {
@@ -127,7 +129,7 @@ const RUBY: Format = Format {
         Rule { on: r"\s+(?:from |\.\.\. \d+ levels)", then: Keep },
     ],
     block: BlockEnd::FirstOther,
-    complete: None,
+    ..Format::DEFAULT
 };
 
 /// app.rb:14:in `start': no settings (RuntimeError)
@@ -149,5 +151,5 @@ const PHP: Format = Format {
         Rule { on: r"  thrown in ", then: End },
     ],
     block: BlockEnd::FirstOther,
-    complete: None,
+    ..Format::DEFAULT
 };
