@@ -69,7 +69,8 @@ impl OpenFailure {
             return;
         }
         let Some(more) = message else { return };
-        let is_known = self.failure.message.as_ref().is_some_and(|known| known.contains(&more));
+        let is_known = effect == Effect::Append
+            && self.failure.message.as_ref().is_some_and(|known| known.ends_with(&more));
         if self.appended == MAX_APPENDED || self.has_whole_message || is_known {
             return;
         }
