@@ -60,7 +60,7 @@ impl Default for McpSettings {
             wait_max: Duration::from_secs(240),
             wait_max_quiet: Duration::from_secs(50),
             progress_every: Duration::from_secs(5),
-            max_tokens: 8000,
+            max_tokens: 1500,
             page_bytes: 16 * 1024,
             max_page_bytes: 1024 * 1024,
             search_time: Duration::from_secs(10),

@@ -1,12 +1,10 @@
 //! Excerpts: the part of a log that a reply shows. All of it if it fits, else its head and its
-//! tail, with the error lines of the hidden part between them.
+//! tail.
 
 use std::io;
 use std::ops::Range;
-use std::time::Duration;
 
 use super::shared_log::LogProgress;
-use crate::digest::{Digest, DigestLimits, NumberedLine, digest_around};
 use crate::page::whole_text_length;
 use crate::reader::BlockingReader;
 use crate::views::{
@@ -23,10 +21,6 @@ const HEAD_SHARE: usize = 5;
 /// after them misses nothing. In a tail, which is for a quick look, overlong lines are cut.
 const WHOLE_LINES: ViewOptions =
     ViewOptions { ansi: Ansi::Strip, fold: Fold::Repeats, long: LongLines::Keep };
-
-/// The limits for the digest of a hidden part: a reply must not wait long for it.
-const DIGEST_LIMITS: DigestLimits =
-    DigestLimits { each_side: 32 * 1024 * 1024, time: Duration::from_millis(300) };
 
 /// The bytes at the end that are checked for an unfinished character.
 const LAST_BYTES: u64 = 256;
@@ -106,15 +100,13 @@ pub fn excerpt(reader: &BlockingReader, from: u64, budget: Budget) -> io::Result
     frame.finish(Some(head), tail)
 }
 
-/// Shows the last lines from `from` on that fit the budget, with a digest of the part before them.
+/// Shows the last lines from `from` on that fit the budget, with the extent of the part before them.
 pub fn tail(reader: &BlockingReader, from: u64, budget: Budget) -> io::Result<Excerpt> {
     let reader = &reader.freeze();
     let mut frame = ExcerptSource::new(reader, from)?;
     let part = frame.tail(frame.from, RemainingBudget::new(budget))?;
-    let all = frame.from..frame.end;
     let before = frame.from..part.range.start;
-    let before =
-        (!before.is_empty()).then(|| digest_hidden(reader, all, before, DigestLimits::QUICK));
+    let before = (!before.is_empty()).then(|| hidden_part(reader, before));
     // A log that ends in a hole has no tail.
     let gap_bytes = if part.range.is_empty() { reader.missing_bytes(from..frame.end) } else { 0 };
     (frame.from, frame.gap_bytes) = (part.range.start, gap_bytes);
@@ -328,7 +320,7 @@ impl<'a> ExcerptSource<'a> {
         let hidden = if hidden_range.is_empty() {
             None
         } else {
-            Some(digest_hidden(self.reader, self.from..self.end, hidden_range, DIGEST_LIMITS)?)
+            Some(hidden_part(self.reader, hidden_range)?)
         };
         let shown_parts = head.into_iter().chain([last]).filter(|part| !part.range.is_empty());
         Ok(Excerpt {
@@ -384,28 +376,10 @@ pub struct HiddenPart {
     pub bytes: u64,
     /// Missing bytes in this part.
     pub missing_bytes: u64,
-    /// Lines that look like errors, in the scanned bytes.
-    pub errors_count: u64,
-    /// The first five and the last five of these lines.
-    pub errors: Vec<ErrorLine>,
-    /// `true` if the whole part was scanned. A large part is scanned as far as time allows, its
-    /// beginning and its end in any case.
-    pub scanned_all: bool,
-    /// The digest of the whole excerpt, shown parts included.
-    pub digest: Digest,
 }
 
-/// A line that looks like an error.
-pub type ErrorLine = NumberedLine;
-
-/// Makes the digest of an excerpt with a hidden part that is not empty, in bounded memory and time.
-pub(crate) fn digest_hidden(
-    reader: &BlockingReader,
-    excerpt: Range<u64>,
-    hidden: Range<u64>,
-    limits: DigestLimits,
-) -> io::Result<HiddenPart> {
-    let (digest, errors) = digest_around(reader, excerpt, hidden.clone(), limits)?;
+/// Describes a hidden part that is not empty.
+fn hidden_part(reader: &BlockingReader, hidden: Range<u64>) -> io::Result<HiddenPart> {
     let edges = Edges { reader, part: hidden.clone(), unit: reader.charset()?.unit() as u64 };
     let (first_line, last_line) = edges.lines()?;
     Ok(HiddenPart {
@@ -413,11 +387,7 @@ pub(crate) fn digest_hidden(
         last_line,
         in_part: edges.in_part()?,
         bytes: hidden.end - hidden.start,
-        missing_bytes: reader.missing_bytes(hidden.clone()),
-        errors_count: errors.count,
-        errors: errors.listed,
-        scanned_all: digest.complete,
-        digest,
+        missing_bytes: reader.missing_bytes(hidden),
     })
 }
 
@@ -683,7 +653,6 @@ mod tests {
 
 #[cfg(test)]
 mod hidden_tests {
-    use std::time::Duration;
 
     use super::super::Stream;
     use super::super::{LogStorage, open_log};

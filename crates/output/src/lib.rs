@@ -7,7 +7,7 @@
 //!                                        ↓ off the runtime
 //!            BlockingReader::read_page / tail_start / offset_of_line
 //!                                        ↓
-//!            views (bytes → text)   excerpt (the part that a reply shows)   search   json   digest
+//!            views (bytes → text)   excerpt (the part that a reply shows)   search   json   summary
 //! ```
 //!
 //! **The store holds bytes, never text.** Views change a reply and leave the store alone.
@@ -24,10 +24,12 @@
 mod chunks;
 mod compression;
 mod counters;
+mod decoded_blocks;
 mod export;
 mod index;
 mod line_scan;
 mod log;
+mod log_summary;
 mod page;
 mod quota;
 mod read_memory;
@@ -36,7 +38,6 @@ mod segment;
 mod shared_log;
 mod spill;
 
-pub mod digest;
 pub mod excerpt;
 pub mod json;
 pub mod pattern;
@@ -51,6 +52,7 @@ pub use export::{GzipError, Gzipped, LogRange, LogRangeRequest, RawReader, gzip}
 pub use index::Stream;
 pub use line_scan::{ScanDeadline, ScanGuard};
 pub use log::{LogBounds, LogStorage, LogWriter, open_bounded_log, open_log};
+pub use log_summary::{LogSummary, SummaryLimits, SummaryRequest, summarize};
 pub use page::{LogPage, PageEnd, PageRequest};
 pub use quota::{
     CapSource, Quota, QuotaLimits, ReclaimOutcome, Shortage, TenantQuota, TenantUsage,
@@ -59,6 +61,7 @@ pub use read_memory::{ReadBusy, ReadMemory, ReadPermit};
 pub use reader::{BlockingReader, LogReader, log_offset, scan_with, stream_offset};
 pub use search::{StreamCounts, count_lines, count_lines_and_errors};
 pub use shared_log::{KeepOutput, LogProgress};
+pub use shellyard_summary as summary;
 pub use spill::SpillDir;
 
 #[cfg(test)]

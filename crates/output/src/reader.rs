@@ -13,6 +13,7 @@ use super::segment::LogExtent;
 use super::shared_log::{LogProgress, LogSnapshot, SharedLog};
 use crate::Stream;
 use crate::compression::{CompressionTask, LogCompressor};
+use crate::log_summary::LogSummary;
 use crate::page::{
     BytesAfterPage, LogPage, PageEnd, PageRequest, TailLimits, cut_page, tail_start,
 };
@@ -212,6 +213,16 @@ impl BlockingReader {
             Some(snapshot) => snapshot.progress,
             None => self.log.progress(&self.progress),
         }
+    }
+
+    /// The kept summary of the whole log.
+    pub(crate) fn kept_summary(&self) -> Option<Arc<LogSummary>> {
+        self.log.summary()
+    }
+
+    /// Keeps the summary of the whole log, which is closed.
+    pub(crate) fn keep_summary(&self, summary: Arc<LogSummary>) {
+        self.log.keep_summary(summary);
     }
 
     /// Reads one page. Repeated with `from` set to the last page's `end`, this returns every

@@ -7,8 +7,8 @@ use memchr::memchr_iter;
 
 use super::line_scan::{LineGroup, LineKind, LineScan, ScanDeadline};
 use crate::Stream;
-use crate::digest::looks_like_error;
 use crate::index::RUN_BYTES;
+use crate::log_summary::looks_like_error;
 use crate::page::{PageEnd, PageRequest};
 use crate::pattern::{LinePattern, searchable_text};
 use crate::reader::BlockingReader;

@@ -11,6 +11,7 @@ use memchr::memchr_iter;
 use tokio::sync::watch;
 
 use super::counters::DropReason;
+use super::log_summary::LogSummary;
 use super::quota::TenantQuota;
 use super::segment::{Continuity, LogExtent, LogPosition, LogSegment};
 use super::spill::SpillDir;
@@ -95,6 +96,8 @@ pub(crate) struct SharedLog {
     spill_dir: SpillDir,
     /// The character set, set once it can no longer change.
     charset: OnceLock<Charset>,
+    /// The summary of the whole log, once it is closed and somebody asked for it.
+    summary: OnceLock<Arc<LogSummary>>,
     quota: TenantQuota,
 }
 
@@ -111,7 +114,8 @@ impl SharedLog {
     /// Creates a log that has only its first segment.
     pub(crate) fn new(head: Arc<LogSegment>, quota: TenantQuota, spill_dir: SpillDir) -> Self {
         let inner = SharedLogState { head, tail: VecDeque::new(), gaps: Gaps::default() };
-        Self { inner: Mutex::new(inner), spill_dir, charset: OnceLock::new(), quota }
+        let charset = OnceLock::new();
+        Self { inner: Mutex::new(inner), spill_dir, charset, summary: OnceLock::new(), quota }
     }
 
     pub(crate) const fn quota(&self) -> &TenantQuota {
@@ -135,6 +139,16 @@ impl SharedLog {
     /// Fixes the character set. Later calls change nothing.
     pub(crate) fn set_charset(&self, charset: Charset) {
         self.charset.get_or_init(|| charset);
+    }
+
+    /// The kept summary of the whole log.
+    pub(crate) fn summary(&self) -> Option<Arc<LogSummary>> {
+        self.summary.get().cloned()
+    }
+
+    /// Keeps the summary of the whole log. Later calls change nothing.
+    pub(crate) fn keep_summary(&self, summary: Arc<LogSummary>) {
+        self.summary.get_or_init(|| summary);
     }
 
     fn lock(&self) -> MutexGuard<'_, SharedLogState> {

@@ -26,6 +26,7 @@ pub struct Summarizer {
     /// All error and warning lines.
     all: SeverityLines,
     lines: u64,
+    explained_to: u64,
 }
 
 impl Summarizer {
@@ -42,6 +43,9 @@ impl Summarizer {
         self.lines += 1;
         let prefix = find_source(text);
         let is_claimed = self.apply_rules(number, text, prefix);
+        if is_claimed {
+            self.explained_to = number;
+        }
         let severity = find_severity(text);
         if let Some(severity) = severity {
             self.all.add(severity, number, text);
@@ -52,6 +56,21 @@ impl Summarizer {
         line.is_claimed = is_claimed;
         if let Some(settled) = self.recent.push(line) {
             add_free(&mut self.free, &settled);
+        }
+    }
+
+    /// Reads a text that the program overwrote in the line of this number.
+    pub fn read_overwritten(&mut self, number: u64, text: &str) {
+        if let Some(severity) = find_severity(text) {
+            self.all.add(severity, number, text);
+            self.free.add(severity, number, text);
+        }
+    }
+
+    /// Notes that lines are skipped: those before and after do not belong together.
+    pub fn skip(&mut self) {
+        for state in &mut self.formats {
+            state.close();
         }
     }
 
@@ -82,6 +101,7 @@ impl Summarizer {
             errors: found.list(LineSeverity::Error),
             warnings: found.list(LineSeverity::Warning),
             lines: self.lines,
+            explained_to: self.explained_to,
             ..Summary::default()
         }
     }

@@ -14,6 +14,7 @@ mod failures;
 mod formats;
 mod frames;
 mod open_failure;
+mod progress;
 mod recent;
 mod rules;
 mod severity;
@@ -23,6 +24,8 @@ mod templates;
 mod text;
 
 pub use engine::Summarizer;
+pub use progress::is_progress_line;
+pub use severity::is_error_line;
 pub use summary::{
     Counts, Failure, FoundLines, LineGroup, LineGroups, MAX_FAILURES, NumberedLine, Summary,
     ToolReport,

@@ -87,6 +87,12 @@ pub(crate) fn find_severity(text: &str) -> Option<LineSeverity> {
     matches(&ERRORS).then_some(LineSeverity::Error)
 }
 
+/// `true` if the form of a line is that of an error.
+#[must_use]
+pub fn is_error_line(text: &str) -> bool {
+    find_severity(text) == Some(LineSeverity::Error)
+}
+
 /// `true` if the line has another level before the one that was found.
 fn has_other_level(found: &str) -> bool {
     let mut fields = found.split(|char: char| !char.is_ascii_alphanumeric()).take(12);

@@ -16,6 +16,9 @@ pub struct Summary {
     pub groups: LineGroups,
     /// The number of lines that were read.
     pub lines: u64,
+    /// The number of the last line that belongs to the report of a tool, or to a trace; 0 if there
+    /// is none.
+    pub explained_to: u64,
 }
 
 /// The report of one tool.

@@ -38,14 +38,31 @@ impl Summary {
         self.tools.iter().any(failed) || !self.traces.is_empty() || self.errors.count > 0
     }
 
+    /// The first line of each tool's report.
+    #[must_use]
+    pub fn headlines(&self) -> Vec<String> {
+        self.tools.iter().map(headline).collect()
+    }
+
     /// Renders the facts in at most `max_bytes`.
     #[must_use]
     pub fn text(&self, max_bytes: usize) -> SummaryText {
+        self.render(self.tools.iter().collect(), max_bytes)
+    }
+
+    /// Renders what has failed so far, in at most `max_bytes`, for a program that still runs.
+    #[must_use]
+    pub fn problems(&self, max_bytes: usize) -> SummaryText {
+        let failed = |tool: &&ToolReport| tool.failure_count > 0;
+        self.render(self.tools.iter().filter(failed).collect(), max_bytes)
+    }
+
+    fn render(&self, tools: Vec<&ToolReport>, max_bytes: usize) -> SummaryText {
         let mut page = Page { lines: Vec::new(), left: max_bytes, is_cut: false };
-        for tool in &self.tools {
+        for tool in &tools {
             page.push(headline(tool));
         }
-        for tool in self.tools.iter().filter(|tool| tool.is_consistent) {
+        for tool in tools.iter().filter(|tool| tool.is_consistent) {
             page.push_failures(tool);
         }
         for trace in &self.traces {

@@ -157,12 +157,11 @@ pub(crate) fn trim_lines(text: &str, limit: usize) -> String {
     kept.into_iter().chain([mark.as_str()]).collect::<Vec<_>>().join("\n")
 }
 
-/// Cuts the structured form until it takes at most `limit` bytes. The endings of tools go first;
-/// then output, as a whole, so that the byte ranges stay true; then hidden errors; then long texts
-/// and lists; then jobs.
+/// Cuts the structured form until it takes at most `limit` bytes. Output goes
+/// first, as a whole, so that the byte ranges stay true; then the facts; then long texts and lists;
+/// then jobs.
 pub(super) fn trim_fields(fields: &mut JsonObject, limit: usize) {
-    let steps: [fn(&mut JsonObject); 4] =
-        [remove_endings, remove_output, remove_hidden_errors, shorten_values];
+    let steps: [fn(&mut JsonObject); 3] = [remove_output, remove_digest, shorten_values];
     for step in steps {
         if json_size(fields) <= limit {
             return;
@@ -212,15 +211,9 @@ fn each_job(fields: &mut JsonObject, step: fn(&mut JsonObject)) {
     step(fields);
 }
 
-fn remove_endings(fields: &mut JsonObject) {
-    if let Some(Value::Object(digest)) = fields.get_mut("digest") {
-        digest.remove("endings");
-    }
-}
-
-/// Removes the list of hidden errors; their count stays.
-fn remove_hidden_errors(fields: &mut JsonObject) {
-    fields.remove("hidden_errors");
+/// Removes the facts of the output.
+fn remove_digest(fields: &mut JsonObject) {
+    fields.remove("digest");
 }
 
 /// Removes the output; the cursor then points to where it started.

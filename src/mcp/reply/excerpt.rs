@@ -1,4 +1,5 @@
-//! Reading the part of a job's output that a reply shows: all, head and tail, a page, or a digest.
+//! Reading the part of a job's output that a reply shows: all of it if it is short, else its facts
+//! and its last lines; or a page, or a digest.
 
 use std::io;
 use std::ops::RangeInclusive;
@@ -7,22 +8,24 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::body::{LineSpan, OutputCut, OutputEncoding, ShownOutput};
-use super::body::{fit_error_list, mark};
-use super::digest::{COUNTS, DETAILS, DigestDetail, fields, one_line_digest, render, short_fields};
+use super::body::{LineSpan, OutputCut, OutputEncoding, ShownOutput, mark};
 use super::error::ToolError;
 use super::format::{count, size, thousands};
 use super::reply_fitter::ReplyFitter;
 use super::structured;
+use super::summary::{ShownFacts, scanned_note, summary_fields};
 use super::tool_reply::ToolReply;
 use super::verdict::verdict;
 use crate::mcp::settings::ResultFormat;
 use crate::mcp::snapshot::{JobSnapshot, State};
 use crate::outcome::Outcome;
-use crate::output::digest::{Digest, DigestLimits, DigestRequest, digest};
 use crate::output::excerpt::{Budget, Excerpt, Section, excerpt, tail};
+use crate::output::summary::{Summary, is_progress_line};
 use crate::output::views::Charset;
-use crate::output::{BlockingReader, LogPage, LogReader, PageEnd, PageRequest, views};
+use crate::output::{
+    BlockingReader, LogPage, LogReader, LogSummary, PageEnd, PageRequest, SummaryLimits,
+    SummaryRequest, summarize, views,
+};
 use crate::spec::Stream;
 
 /// The position at which a caller wants to start reading.
@@ -42,10 +45,18 @@ const SNIFFED_BYTES: usize = 8 * 1024;
 const HEXDUMP_BYTES: RangeInclusive<usize> = 32..=256;
 const ROOM_PER_HEXDUMP_BYTE: usize = 8;
 
-/// The room for error lines inside a cut …
-const ERRORS_BYTES: usize = 2560;
-/// … but at most this fraction of the whole room.
-const ERRORS_SHARE: usize = 4;
+/// Output of at most this many lines is shown as it is …
+const RAW_LINES: usize = 40;
+/// … unless it has more bytes than this, and its facts take less than a third of them.
+const RAW_BYTES: usize = 1200;
+const FACTS_SHARE_OF_RAW: usize = 3;
+
+/// The last lines that a reply shows below facts that do not explain the outcome …
+const LAST_LINES: usize = 10;
+/// … and below those that do: lines after the last report of a tool.
+const LINES_AFTER_REPORT: usize = 5;
+/// The part of the budget for the last lines, as a fraction.
+const LAST_LINES_SHARE: usize = 4;
 
 /// The most lines of a running job that a reply shows: its progress, not its log. A job in a
 /// terminal shows its screen.
@@ -81,50 +92,136 @@ pub(crate) async fn show(
             let budget = Budget { max_lines: budget.max_lines.min(most), ..budget };
             read(job, log, move |log| read_progress(log, new, budget)).await?
         }
-        State::Finished(_) => read(job, log, move |log| read_from(log, new.from, budget)).await?,
+        State::Finished(_) => show_from(job, log, new.from, budget).await?,
     };
     Ok(Some(shown))
 }
 
-/// Reads the output from `from` on: all, or head and tail.
+/// Reads the output from `from` on: all of it if it is short, else facts and the last lines.
 pub(crate) async fn show_from(
     job: &JobSnapshot,
     log: &LogReader,
     from: u64,
     budget: Budget,
 ) -> Result<ShownOutput, ToolError> {
-    read(job, log, move |log| read_from(log, from, budget)).await
+    let result = match job.ending().map(|ending| &ending.outcome) {
+        Some(Outcome::Exited { code: 0 }) => JobResult::Success,
+        Some(_) => JobResult::Failure,
+        None => JobResult::None,
+    };
+    read(job, log, move |log| read_result(log, from, budget, result)).await
 }
 
-/// Reads all, or head and tail with room for the errors between them.
-pub(super) fn read_from(
+/// The result of a job, as far as the facts of its output must explain it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum JobResult {
+    Success,
+    Failure,
+    /// The job runs.
+    None,
+}
+
+/// Reads the output from `from` on: all of it if it is short, else facts and the last lines; head
+/// and tail if there are no facts.
+pub(super) fn read_result(
     log: &BlockingReader,
     from: u64,
     budget: Budget,
+    result: JobResult,
 ) -> io::Result<ShownOutput> {
-    render_excerpt(log, excerpt(log, from, reserve_error_room(log, from, budget))?, budget)
+    let raw_lines = if budget.max_lines == 0 { RAW_LINES } else { budget.max_lines.min(RAW_LINES) };
+    let raw = excerpt(log, from, Budget { max_lines: raw_lines, ..budget })?;
+    let raw_bytes: usize = raw.sections.iter().map(|section| section.text.len()).sum();
+    if is_raw(&raw) && raw_bytes <= RAW_BYTES {
+        return render_excerpt(log, raw, budget);
+    }
+    if let Some(binary) = describe_if_binary(log, &raw, budget)? {
+        return Ok(binary);
+    }
+    let limits = SummaryLimits::default();
+    let source = summarize(log, &SummaryRequest { stream: None, from: 0, limits })?;
+    let room = budget.max_bytes - budget.max_bytes / LAST_LINES_SHARE;
+    let facts = source.summary.text(room).lines;
+    let facts_bytes: usize = facts.iter().map(|line| line.len() + 1).sum();
+    let is_explained = explains(&source.summary, result);
+    if is_raw(&raw) {
+        let is_shorter = facts_bytes * FACTS_SHARE_OF_RAW < raw_bytes;
+        if !(is_explained && is_shorter) {
+            return render_excerpt(log, raw, budget);
+        }
+    } else if facts.is_empty() {
+        return render_excerpt(log, excerpt(log, from, budget)?, budget);
+    }
+    let shown_from = if is_explained { source.summary.explained_to } else { 0 };
+    let most = if is_explained { LINES_AFTER_REPORT } else { LAST_LINES };
+    let room = budget.max_bytes.saturating_sub(facts_bytes);
+    let last = Budget { max_bytes: room, max_lines: most, ..budget };
+    let after = log.offset_of_line(shown_from + 1)?.unwrap_or(u64::MAX);
+    let last_lines = tail(log, after.max(from).min(log.progress().total_bytes), last)?;
+    let facts = ShownFacts { lines: facts, source };
+    Ok(below_facts(render_excerpt(log, last_lines, budget)?, facts, from))
 }
 
-/// Reads the last lines of a running job, with room for the errors before them. If the line that
-/// the call waited for is not among them, reads that line and the last ones.
-fn read_progress(log: &BlockingReader, new: NewOutput, budget: Budget) -> io::Result<ShownOutput> {
-    let last_lines = tail(log, new.from, reserve_error_room(log, new.from, budget))?;
-    let matched = new.matched_line.map(|line| log.offset_of_line(line)).transpose()?.flatten();
-    match matched {
-        Some(matched) if (new.from..last_lines.from).contains(&matched) => {
-            read_from(log, matched, budget)
-        }
-        Some(_) | None => render_excerpt(log, last_lines, budget),
+/// `true` if the excerpt is the whole output.
+fn is_raw(excerpt: &Excerpt) -> bool {
+    excerpt.hidden.is_none() && excerpt.before.is_none()
+}
+
+/// `true` if the facts explain the result of a job, so that the last lines say nothing more.
+fn explains(summary: &Summary, result: JobResult) -> bool {
+    match result {
+        JobResult::Success => summary.explains_outcome() && !summary.has_failures(),
+        JobResult::Failure => summary.explains_outcome() && summary.has_failures(),
+        JobResult::None => false,
     }
 }
 
-/// Returns the budget for output from `from` on: smaller if the output is cut, to leave room for
-/// errors.
-fn reserve_error_room(log: &BlockingReader, from: u64, budget: Budget) -> Budget {
-    let left = log.progress().total_bytes.saturating_sub(from);
-    let is_cut = left > budget.max_bytes as u64;
-    let kept = if is_cut { ERRORS_BYTES.min(budget.max_bytes / ERRORS_SHARE) } else { 0 };
-    Budget { max_bytes: budget.max_bytes - kept, ..budget }
+/// Puts the last lines below the facts. A reader who wants every byte starts at `from`: nothing
+/// before the last lines counts as read.
+fn below_facts(last: ShownOutput, facts: ShownFacts, from: u64) -> ShownOutput {
+    let text = last.text.trim_matches('\n');
+    let text = if text.is_empty() { String::new() } else { format!("{text}\n") };
+    let cut = OutputCut { head: 0, tail: 0, tail_bytes: last.start..last.end, first_hidden: 1 };
+    ShownOutput {
+        text,
+        facts: Some(facts),
+        cut: Some(cut),
+        start: from,
+        end: from,
+        end_kind: PageEnd::More,
+        ..last
+    }
+}
+
+/// Reads the last lines of a running job, below the facts of the output before them. If the line
+/// that the call waited for is not among them, reads that line and the last ones.
+fn read_progress(log: &BlockingReader, new: NewOutput, budget: Budget) -> io::Result<ShownOutput> {
+    let room = budget.max_bytes / LAST_LINES_SHARE;
+    let below = Budget { max_bytes: budget.max_bytes - room, ..budget };
+    let last_lines = tail(log, new.from, below)?;
+    let matched = new.matched_line.map(|line| log.offset_of_line(line)).transpose()?.flatten();
+    let is_hidden = |offset: &u64| (new.from..last_lines.from).contains(offset);
+    if let Some(matched) = matched.filter(is_hidden) {
+        return render_excerpt(log, excerpt(log, matched, budget)?, budget);
+    }
+    let last_lines = match is_progress_line(last_line(&last_lines)) {
+        true => tail(log, new.from, Budget { max_lines: 1, ..below })?,
+        false => last_lines,
+    };
+    if last_lines.before.is_none() {
+        return render_excerpt(log, last_lines, budget);
+    }
+    let request = SummaryRequest { stream: None, from: new.from, limits: SummaryLimits::QUICK };
+    let source = summarize(log, &request)?;
+    let lines = source.summary.problems(room).lines;
+    let facts = (!lines.is_empty()).then_some(ShownFacts { lines, source });
+    Ok(ShownOutput { facts, ..render_excerpt(log, last_lines, budget)? })
+}
+
+/// The last line of an excerpt.
+fn last_line(excerpt: &Excerpt) -> &str {
+    let text = excerpt.sections.last().map_or("", |section| section.text.as_str());
+    text.trim_end().rsplit('\n').next().unwrap_or_default()
 }
 
 /// Reads one page as text.
@@ -211,14 +308,11 @@ fn fit_last_rows<'a, 'b>(rows: &'a [&'b str], budget: Budget) -> &'a [&'b str] {
 
 fn render_excerpt(
     log: &BlockingReader,
-    mut excerpt: Excerpt,
+    excerpt: Excerpt,
     budget: Budget,
 ) -> io::Result<ShownOutput> {
     if let Some(binary) = describe_if_binary(log, &excerpt, budget)? {
         return Ok(binary);
-    }
-    for hidden in [&mut excerpt.hidden, &mut excerpt.before].into_iter().flatten() {
-        fit_error_list(hidden, room_for_errors(budget), budget.cost);
     }
     let is_whole = excerpt.from == 0 && excerpt.hidden.is_none();
     let span = |section: &Section| span(log, &excerpt, section);
@@ -232,7 +326,7 @@ fn render_excerpt(
     };
     Ok(ShownOutput {
         text,
-        before: excerpt.before,
+        facts: None,
         spans,
         cut,
         start: excerpt.from,
@@ -264,11 +358,6 @@ fn skipped_bytes(log: &BlockingReader, line: u64, start: u64) -> io::Result<u64>
 /// Returns the encoding: plain text, or text decoded from another character set.
 fn text_form(charset: Charset) -> OutputEncoding {
     charset.name().map_or(OutputEncoding::Text, |charset| OutputEncoding::Decoded { charset })
-}
-
-/// The room for error lines if output is cut, in bytes.
-fn room_for_errors(budget: Budget) -> usize {
-    ERRORS_BYTES.max(budget.max_bytes / ERRORS_SHARE).min(budget.max_bytes / 2)
 }
 
 /// Returns the section before the hidden part. If there was no room for one, the only section is
@@ -310,9 +399,6 @@ fn join_sections(excerpt: &Excerpt) -> (String, Option<OutputCut>) {
         tail: text.len(),
         tail_bytes: tail.map_or(excerpt.end, |tail| tail.start)..excerpt.end,
         first_hidden,
-        errors_count: hidden.map_or(0, |hidden| hidden.errors_count),
-        errors: hidden.map(|hidden| hidden.errors.clone()).unwrap_or_default(),
-        digest: hidden.map(|hidden| hidden.digest.clone()),
     };
     text.extend(tail.map(|tail| tail.text.as_str()));
     (text, Some(cut))
@@ -364,7 +450,7 @@ fn locate_page(
     };
     Ok(ShownOutput {
         text: String::new(),
-        before: None,
+        facts: None,
         spans,
         cut: None,
         start: page.start,
@@ -477,7 +563,7 @@ async fn read_reserved<T: Send + 'static>(
 /// The longest text form of a digest, in bytes.
 const DIGEST_BYTES: usize = 3000;
 
-/// Renders the digest of a job's output from the request's offset on, with as much detail as fits.
+/// Renders the digest of a job's output from the request's offset on, with as many facts as fit.
 /// The output is scanned once.
 pub(crate) async fn show_digest(
     job: &JobSnapshot,
@@ -486,61 +572,39 @@ pub(crate) async fn show_digest(
     fitter: &ReplyFitter,
 ) -> Result<ToolReply, ToolError> {
     let PageRequest { from, stream, .. } = request;
-    let wanted = DigestRequest { stream, from, limits: DigestLimits::default() };
-    let digest = read(job, log, move |log| digest(log, &wanted)).await?;
-    let room = request.max_bytes.min(DIGEST_BYTES);
-    let has_room = |detail: &DigestDetail| render(&digest, *detail).len() <= room;
-    let attempt = |detail: DigestDetail| fitter.prepare(digest_reply(job, &digest, from, detail));
-    let mut replies = DETAILS.into_iter().filter(has_room).map(attempt);
-    Ok(replies.find(|reply| fitter.fits(reply)).unwrap_or_else(|| attempt(COUNTS)))
-}
-
-/// Returns a quick digest of a job's whole output.
-pub(crate) async fn quick_digest(
-    job: &JobSnapshot,
-    log: &LogReader,
-    request: PageRequest,
-) -> Result<Digest, ToolError> {
-    let wanted = DigestRequest { stream: request.stream, from: 0, limits: DigestLimits::QUICK };
-    read(job, log, move |log| digest(log, &wanted)).await
-}
-
-/// Adds the digest of the whole output below the body, if there is anything to report.
-pub(crate) fn with_digest_note(reply: ToolReply, digest: &Digest) -> ToolReply {
-    let Some(short) = one_line_digest(digest) else { return reply };
-    let part = if digest.complete {
-        format!("all {}", count(digest.lines, "line", "lines"))
-    } else {
-        format!("{}{}", count(digest.lines, "line", "lines"), scanned_note(digest))
-    };
-    reply
-        .with_note(&format!("[digest of {part}: {short}]"))
-        .with_field("digest", short_fields(digest))
-}
-
-fn digest_reply(job: &JobSnapshot, digest: &Digest, from: u64, detail: DigestDetail) -> ToolReply {
-    let lines = count(digest.lines, "line", "lines");
-    let headline = format!("digest of {lines}{} · {}", scanned_note(digest), verdict(job, None));
-    let hint = digest
-        .errors
-        .numbers
-        .first()
-        .map(|line| format!("around an error: read_output(job={}, line={line})", job.job));
-    let end_kind = if job.output.closed { PageEnd::Complete } else { PageEnd::CaughtUp };
-    ToolReply::for_job(job, None, ResultFormat::Both)
-        .with_byte_range(structured::byte_range_fields(from.min(digest.end), digest.end, end_kind))
-        .with_verdict(headline)
-        .with_body(render(digest, detail))
-        .with_hint(hint)
-        .with_field("digest", fields(digest, detail))
-}
-
-/// Formats how much was scanned, if that is not everything.
-fn scanned_note(digest: &Digest) -> String {
-    if digest.complete {
-        return String::new();
+    let limits = SummaryLimits { time: DIGEST_TIME, ..SummaryLimits::default() };
+    let wanted = SummaryRequest { stream, from, limits };
+    let found = read(job, log, move |log| summarize(log, &wanted)).await?;
+    let mut room = request.max_bytes.min(DIGEST_BYTES);
+    loop {
+        let reply = fitter.prepare(digest_reply(job, &found, from, room));
+        if room == 0 || fitter.fits(&reply) {
+            return Ok(reply);
+        }
+        room = room / 4 * 3;
     }
-    format!(" ({} of it looked at)", size(digest.scanned_bytes))
+}
+
+/// The time for the middle of a large log, of a caller who asks for its digest.
+const DIGEST_TIME: Duration = Duration::from_secs(5);
+
+fn digest_reply(job: &JobSnapshot, log: &LogSummary, from: u64, room: usize) -> ToolReply {
+    let lines = count(log.summary.lines, "line", "lines");
+    let headline = format!("digest of {lines}{} · {}", scanned_note(log), verdict(job, None));
+    let facts = log.summary.text(room).lines;
+    let body =
+        if facts.is_empty() { "no errors, no warnings".to_owned() } else { facts.join("\n") };
+    let hint = log.summary.errors.kinds.first().map(|error| {
+        let line = error.first.number;
+        format!("around an error: read_output(job={}, line={line})", job.job)
+    });
+    let end_kind = if job.output.closed { PageEnd::Complete } else { PageEnd::CaughtUp };
+    let reply = ToolReply::for_job(job, None, ResultFormat::Both)
+        .with_byte_range(structured::byte_range_fields(from.min(log.end), log.end, end_kind))
+        .with_verdict(headline)
+        .with_body(body)
+        .with_hint(hint);
+    if room == 0 { reply } else { reply.with_field("digest", summary_fields(log)) }
 }
 
 #[cfg(test)]

@@ -121,6 +121,9 @@ pub(crate) fn hint_after_jobs(
     (!hints.is_empty()).then(|| hints.join("; "))
 }
 
+/// Lines that are read before an error.
+const LINES_BEFORE_ERROR: u64 = 10;
+
 /// Returns the hint about a job that has ended.
 fn hint_after_end(
     job: &JobSnapshot,
@@ -132,8 +135,20 @@ fn hint_after_end(
         Some(shown) if shown.is_binary() => {
             Some(format!("read_output(job={id}, form=\"base64\") gives the bytes as base64"))
         }
+        Some(ShownOutput { facts: Some(facts), .. }) => {
+            let kept = match kept_output(ending, &job.output) {
+                Some(kept) => format!("{kept}: "),
+                None => String::new(),
+            };
+            let around = facts.first_error_line().map(|line| {
+                let from = line.saturating_sub(LINES_BEFORE_ERROR).max(1);
+                format!("around line {line}: read_output(job={id}, line={from}); ")
+            });
+            let around = around.unwrap_or_default();
+            Some(format!("{around}{kept}whole log: read_output(job={id})"))
+        }
         Some(shown) if shown.cut.is_some() => {
-            let kept = kept_output(ending, &job.output);
+            let kept = kept_output(ending, &job.output).unwrap_or("full log kept".to_owned());
             Some(format!(
                 "{kept}: read_output(job={id}, view=\"next\") or read_output(job={id}, grep=\"…\")"
             ))
@@ -226,15 +241,15 @@ pub(crate) fn hint_silent_input(id: JobId) -> String {
     )
 }
 
-/// Says how much of the output can still be read.
-fn kept_output(ending: &JobEnding, output: &LogProgress) -> String {
+/// Says how much of the output can still be read, if that is not all of it.
+fn kept_output(ending: &JobEnding, output: &LogProgress) -> Option<String> {
     match (&ending.outcome, output.lost_bytes()) {
         // Output past the limit was never read from the pipe.
         (Outcome::Limit { which }, 0) if which.is_output_limit() => {
-            "log kept up to the limit".to_owned()
+            Some("log kept up to the limit".to_owned())
         }
-        (_, 0) => "full log kept".to_owned(),
-        (_, lost) => format!("{} of output lost, the rest kept", size(lost)),
+        (_, 0) => None,
+        (_, lost) => Some(format!("{} of output lost, the rest kept", size(lost))),
     }
 }
 

@@ -6,7 +6,6 @@
 
 mod body;
 mod budget;
-mod digest;
 mod error;
 mod excerpt;
 mod format;
@@ -15,6 +14,7 @@ mod job_list;
 mod reply_fitter;
 mod search;
 mod structured;
+mod summary;
 mod tool_reply;
 mod unreported;
 mod verdict;
@@ -23,8 +23,8 @@ pub(super) use body::{SeenRanges, ShownOutput};
 pub(super) use budget::{MAX_LINES, TokenBudget, fair_shares, trim_lines};
 pub(super) use error::ToolError;
 pub(super) use excerpt::{
-    NewOutput, ReadPosition, beyond_end_notice, quick_digest, show, show_base64, show_digest,
-    show_from, show_hexdump, show_page, show_screen, with_digest_note,
+    NewOutput, ReadPosition, beyond_end_notice, show, show_base64, show_digest, show_from,
+    show_hexdump, show_page, show_screen,
 };
 pub(super) use format::{count, thousands};
 pub(super) use hint::{
@@ -39,6 +39,7 @@ pub(super) use reply_fitter::ReplyFitter;
 pub(super) use search::{
     JobMatches, SearchCall, SearchTotals, fit_listings, jobs_reply, matches_reply, query_reply,
 };
+pub(super) use summary::{one_line_summary, summary_fields};
 pub(super) use tool_reply::{PortStatus, ToolReply, mask, mask_value};
 pub(super) use unreported::{NextCall, format_unreported};
 pub(super) use verdict::{describe_stop, progress_line, status_line};

@@ -172,7 +172,7 @@ fn cut_result(text: &str, max_bytes: usize) -> (String, Option<String>) {
 fn plain_output(text: String, request: PageRequest) -> ShownOutput {
     ShownOutput {
         text,
-        before: None,
+        facts: None,
         spans: Vec::new(),
         cut: None,
         start: request.from,

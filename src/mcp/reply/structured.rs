@@ -5,16 +5,14 @@
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 
-use super::body::{OutputCut, OutputEncoding, ShownOutput};
-use super::digest::short_fields;
+use super::body::{OutputEncoding, ShownOutput};
 use super::format::{kill_note, shorten_to_line};
+use super::summary::short_fields;
 use crate::confinement::GrantedConfinement;
 use crate::mcp::resources;
 use crate::mcp::snapshot::{JobSnapshot, SlotHolder, State};
 use crate::outcome::{JobEnding, LimitKind, Outcome, signal_name};
 use crate::output::PageEnd;
-use crate::output::digest::Digest;
-use crate::output::excerpt::ErrorLine;
 use crate::service::QueuePosition;
 
 /// Returns the fields about a job and the position of its shown output. The output itself is not
@@ -186,33 +184,11 @@ fn put_output(fields: &mut ReplyFields, shown: &ShownOutput) {
     fields.put_if(shown.bad_bytes > 0, "bad_bytes", shown.bad_bytes);
     fields.put_if(shown.end_kind == PageEnd::More, "truncated", true);
     if let Some(cut) = &shown.cut {
-        put_after_cut(fields, &shown.text[cut.tail..], cut);
+        fields.put("tail", &shown.text[cut.tail..]);
+        fields.put("tail_bytes_start", cut.tail_bytes.start);
     }
-    if let Some(before) = &shown.before {
-        put_hidden_errors(fields, before.errors_count, &before.errors, Some(&before.digest));
-    }
-}
-
-/// Adds the tail and the error lines before it, which a reader of the head alone must not miss.
-fn put_after_cut(fields: &mut ReplyFields, tail: &str, cut: &OutputCut) {
-    fields.put("tail", tail);
-    fields.put("tail_bytes_start", cut.tail_bytes.start);
-    put_hidden_errors(fields, cut.errors_count, &cut.errors, cut.digest.as_ref());
-}
-
-/// Adds the errors in the hidden output, and its digest.
-fn put_hidden_errors(
-    fields: &mut ReplyFields,
-    count: u64,
-    errors: &[ErrorLine],
-    digest: Option<&Digest>,
-) {
-    let error = |error: &ErrorLine| json!({"line": error.line, "text": error.text});
-    let errors: Vec<Value> = errors.iter().map(error).collect();
-    fields.put_if(count > 0, "hidden_errors_count", count);
-    fields.put_if(!errors.is_empty(), "hidden_errors", errors);
-    if let Some(digest) = digest {
-        fields.put("digest", short_fields(digest));
+    if let Some(facts) = &shown.facts {
+        fields.put("digest", short_fields(facts));
     }
 }
 

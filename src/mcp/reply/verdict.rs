@@ -22,6 +22,7 @@ pub(crate) fn verdict(job: &JobSnapshot, shown: Option<&ShownOutput>) -> String 
         State::Finished(ending) => finished_parts(job, ending),
     };
     parts.extend(amount(job, shown));
+    parts.extend(shown.and_then(|shown| shown.facts.as_ref()?.line_counts()));
     parts.extend(remarks(job, shown));
     parts.extend(shown.and_then(ShownOutput::spans_text));
     parts.join(" · ")

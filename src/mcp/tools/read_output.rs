@@ -9,8 +9,8 @@ use crate::mcp::args::{ArgError, Args};
 use crate::mcp::cursor::{Cursor, ParsedCursor};
 use crate::mcp::reply::{
     ReadPosition, ReplyFitter, SeenRanges, ShownOutput, TokenBudget, ToolError, ToolReply,
-    beyond_end_notice, hint_after_page, hint_after_unseen, query_reply, quick_digest, show_base64,
-    show_digest, show_hexdump, show_page, show_screen, with_digest_note,
+    beyond_end_notice, hint_after_page, hint_after_unseen, query_reply, show_base64, show_digest,
+    show_hexdump, show_page, show_screen,
 };
 use crate::mcp::resources::{ByteRange, OutputUri};
 use crate::mcp::schema::{ArgKind, ArgSpec, ToolEffect, ToolSpec};
@@ -100,7 +100,6 @@ async fn show_next_page(
     if format == PageFormat::Hexdump {
         fitter.limit_size(fitter.max_lines().saturating_mul(HEXDUMP_ROW_BYTES));
     }
-    let mut digest = None;
     loop {
         let request = args.start.limit(args.request(job, &fitter).await?);
         let shown = format.show(now, job.output(), request).await?;
@@ -109,13 +108,9 @@ async fn show_next_page(
             call.mark_shown(job.id(), seen);
             continue;
         }
-        if digest.is_none() && args.start.is_first_read() && shown.is_part_of_text() {
-            digest = Some(quick_digest(now, job.output(), request).await?);
-        }
         let hint = args.start.hint(now, &request, &shown);
         let reply = call.job_reply(now, Some(shown)).with_hint(hint);
         let reply = with_notice(reply, now, args.position(job, &fitter).await?);
-        let reply = digest.iter().fold(reply, with_digest_note);
         if let Some(reply) = fitter.accept(reply) {
             if args.counts_as_seen(format) {
                 call.mark_read(job.id(), seen);
@@ -214,15 +209,6 @@ enum ReadStart {
 }
 
 impl ReadStart {
-    /// `true` if the call names no position: probably the first read of this output.
-    fn is_first_read(&self) -> bool {
-        match self {
-            Self::Beginning | Self::Tail => true,
-            Self::At(_) => false,
-            Self::Unseen(seen) => seen.end() == 0,
-        }
-    }
-
     /// Limits a page to what the caller has not seen.
     fn limit(&self, request: PageRequest) -> PageRequest {
         match self {

@@ -208,7 +208,7 @@ impl Reaction<'_> {
         loop {
             let budget = fitter.excerpt_budget();
             let mut shown = show_from(&now, self.job.output(), start, budget).await?;
-            if shown.cut.is_none() && shown.before.is_none() {
+            if shown.is_all_output() {
                 shown.text = remove_lines(&shown.text, &echo.later_lines);
                 // All that followed the input is shown.
                 shown.spans.clear();

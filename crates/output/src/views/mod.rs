@@ -16,7 +16,7 @@ pub use text::{Ansi, Fold, LongLines, TextView, ViewOptions, render_text, render
 
 pub(crate) use charset::SAMPLE_BYTES;
 pub(crate) use screen::on_screen;
-pub(crate) use text::{LINE_CHARS, RenderedLine, cut_chars, decode, render_lines};
+pub(crate) use text::{LINE_CHARS, RenderedLine, decode, render_lines};
 
 #[cfg(test)]
 pub(crate) use charset::Wide;
