@@ -101,11 +101,7 @@ impl TemplateEntry {
             return pattern.words.clone();
         }
         line.read(&self.first.text);
-        match line.words() {
-            // A line of punctuation is like no other line.
-            [] => vec![u32::try_from(self.hash >> 33).unwrap_or(0) | (1 << 31)],
-            words => words.to_vec(),
-        }
+        line.words().to_vec()
     }
 }
 

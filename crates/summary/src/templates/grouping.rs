@@ -112,8 +112,12 @@ impl<'a> Grouping<'a> {
     /// Divides the templates into groups.
     fn divide(&mut self) {
         let all = (0..self.entries.len()).filter(|entry| !self.entries[*entry].is_blank());
+        let (filled, bare): (Vec<usize>, Vec<usize>) =
+            all.partition(|entry| !self.items[*entry].words.is_empty());
+        // A line of punctuation is like no other line.
+        bare.into_iter().for_each(|entry| self.push_template(entry));
         let mut rest = Vec::new();
-        for cluster in self.find_clusters(all.collect()) {
+        for cluster in self.find_clusters(filled) {
             if cluster.members.len() == 1 || cluster.pattern.is_tight() {
                 self.push_group(cluster);
                 continue;

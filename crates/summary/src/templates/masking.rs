@@ -4,8 +4,8 @@
 //!
 //! - a **path** if it contains a `/` and a letter,
 //! - a **value** if it contains a digit: the part with the digit is masked, with everything that a
-//!   `-` or, between digits, one of `. , : - +` joins to it (`2026-03-14T00:28:58.933Z`,
-//!   `1,234.5`, `node-7`, `web-7d4b9c6f5-xkjqz`),
+//!   `-`, `+` or `~` joins to it, and with the digits behind a `.`, `,` or `:`
+//!   (`2026-03-14T00:28:58.933Z`, `1,234.5`, `node-7`, `web-7d4b9c6f5-xkjqz`),
 //! - a **value** if it is a month, a day of the week, or seven or more hexadecimal letters,
 //! - part of the value before it if it is a unit (`18.2 MB`),
 //! - and a **constant** in all other cases.
@@ -15,6 +15,9 @@
 
 /// The most words of a line that are compared with those of other lines.
 pub(super) const MAX_WORDS: usize = 24;
+
+/// The most parts of a list of numbers without spaces; the first index is that of a single number.
+const MAX_PARTS: usize = 16;
 
 /// The most numbers of a line that are compared with those of other lines.
 const MAX_NUMBERS: usize = 12;
@@ -49,8 +52,8 @@ pub(super) struct MaskedLine {
 /// A plain number in a line.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct LineNumber {
-    /// The index of the word.
-    pub(super) word: u8,
+    /// The index of the word times [`MAX_PARTS`], plus the index of the part in a list of numbers.
+    pub(super) column: u16,
     /// The magnitude, in bytes or seconds if a unit is known.
     pub(super) value: f64,
 }
@@ -134,7 +137,9 @@ impl MaskedLine {
             self.can_take_unit = false;
             let word_count = self.word_count;
             let number = self.numbers[..self.number_count].last_mut();
-            if let Some(number) = number.filter(|last| usize::from(last.word) + 1 == word_count) {
+            if let Some(number) =
+                number.filter(|last| usize::from(last.column) / MAX_PARTS + 1 == word_count)
+            {
                 number.value *= factor;
             }
         } else if (classes == HEX && word.len() >= MIN_HEX_LETTERS) || is_calendar_word(word) {
@@ -147,23 +152,35 @@ impl MaskedLine {
     /// Adds a word with digits, or of hexadecimal letters.
     fn add_value(&mut self, word: &[u8]) {
         let trimmed = trim_end(word);
+        let index = self.word_count;
         if let Some(value) = parse_quantity(trimmed) {
-            let index = self.word_count;
             self.push_masked(MASKED, &word[trimmed.len()..]);
-            if self.number_count < MAX_NUMBERS && index < MAX_WORDS {
-                let index = u8::try_from(index).unwrap_or(u8::MAX);
-                self.numbers[self.number_count] = LineNumber { word: index, value };
-                self.number_count += 1;
-            }
+            self.push_number(index, 0, value);
             self.can_take_unit = true;
+            return;
+        }
+        let masked = mask_word(trimmed);
+        if masked.is_whole() {
+            self.push_masked(MASKED, &word[trimmed.len()..]);
         } else {
-            let hash = hash_masked(trimmed);
-            if hash == u64::from(MASKED) {
-                self.push_masked(MASKED, &word[trimmed.len()..]);
-                self.can_take_unit = true;
-            } else {
-                self.push_word(hash_runs(hash, &word[trimmed.len()..]));
+            let hash = hash_runs(masked.hash, &word[trimmed.len()..]);
+            if masked.starts_masked { self.push(hash, MASKED) } else { self.push_word(hash) }
+        }
+        if trimmed.contains(&b',') {
+            for (part, text) in (1..MAX_PARTS).zip(trimmed.split(|byte| *byte == b',')) {
+                if let Some(value) = parse_quantity(text) {
+                    self.push_number(index, part, value);
+                }
             }
+        }
+        self.can_take_unit = masked.is_whole();
+    }
+
+    fn push_number(&mut self, word: usize, part: usize, value: f64) {
+        if self.number_count < MAX_NUMBERS && word < MAX_WORDS {
+            let column = u16::try_from(word * MAX_PARTS + part).unwrap_or(u16::MAX);
+            self.numbers[self.number_count] = LineNumber { column, value };
+            self.number_count += 1;
         }
     }
 
@@ -266,48 +283,74 @@ fn trim_end(word: &[u8]) -> &[u8] {
     &word[..end.map_or(0, |last| last + 1)]
 }
 
-/// Hashes a word with its values masked; returns [`MASKED`] if nothing of it is constant.
-fn hash_masked(word: &[u8]) -> u64 {
-    let mut hash = 0;
+/// A word with its values masked.
+#[derive(Debug, Clone, Copy, Default)]
+struct MaskedWord {
+    hash: u64,
+    /// The word begins with a value.
+    starts_masked: bool,
+}
+
+impl MaskedWord {
+    /// `true` if nothing of the word is constant.
+    const fn is_whole(self) -> bool {
+        self.hash == MASKED as u64
+    }
+}
+
+/// Masks the parts of a word that have digits, or are hexadecimal letters.
+fn mask_word(word: &[u8]) -> MaskedWord {
+    let is_part = |byte: u8| CLASSES[byte as usize] & (DIGIT | HEX | LETTER) != 0;
+    let mut masked = MaskedWord::default();
     let mut is_after_mask = false;
-    let mut at = 0;
-    while at < word.len() {
-        let joint_start = at;
-        while at < word.len() && CLASSES[word[at] as usize] & (DIGIT | HEX | LETTER) == 0 {
-            at += 1;
-        }
-        let joint = &word[joint_start..at];
-        let part_start = at;
-        let mut classes = 0;
-        while at < word.len() && CLASSES[word[at] as usize] & (DIGIT | HEX | LETTER) != 0 {
-            classes |= CLASSES[word[at] as usize];
-            at += 1;
-        }
-        let part = &word[part_start..at];
-        let is_joined = is_after_mask && matches!(joint, [b'.' | b',' | b':' | b'-' | b'+']);
+    let mut rest = word;
+    while !rest.is_empty() {
+        let is_first = rest.len() == word.len();
+        let joint_length = rest.iter().take_while(|byte| !is_part(**byte)).count();
+        let (joint, tail) = rest.split_at(joint_length);
+        let part_length = tail.iter().take_while(|byte| is_part(**byte)).count();
+        let (part, tail) = tail.split_at(part_length);
+        rest = tail;
+        let classes = part.iter().fold(0, |classes, byte| classes | CLASSES[*byte as usize]);
         let is_hex = classes == HEX && part.len() >= MIN_HEX_LETTERS;
-        if classes & DIGIT != 0 || is_hex || (is_joined && joint == b"-") {
-            let is_sign = joint_start == 0 && matches!(joint, [b'-' | b'+' | b'$']);
-            if !is_joined {
-                let joint = if is_sign { &[] } else { joint };
-                hash = mask_part(hash, joint);
+        let joins = if is_after_mask { find_joint(joint) } else { Joint::None };
+        if classes & DIGIT != 0 || is_hex || (joins == Joint::Words && !part.is_empty()) {
+            let is_sign = is_first && matches!(joint, [] | [b'-' | b'+' | b'$']);
+            masked.starts_masked |= is_sign;
+            if is_sign {
+                masked.hash = u64::from(MASKED);
+            } else if joins == Joint::None {
+                masked.hash = mix(hash_runs(masked.hash, joint), u64::from(MASKED));
             }
             is_after_mask = true;
         } else {
-            hash = hash_bytes(hash_runs(hash, joint), part);
+            masked.hash = hash_bytes(hash_runs(masked.hash, joint), part);
             is_after_mask = false;
         }
     }
-    hash
+    masked
 }
 
-/// Adds a masked part to the hash of a word. A word that is masked as a whole has the hash
-/// [`MASKED`].
-fn mask_part(hash: u64, joint: &[u8]) -> u64 {
-    if hash == 0 && joint.is_empty() {
-        u64::from(MASKED)
+/// The punctuation between a masked part and the next part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Joint {
+    /// The next part is a part of its own.
+    None,
+    /// The next part is masked with the one before if it has digits.
+    Digits,
+    /// The next part is masked with the one before.
+    Words,
+}
+
+fn find_joint(joint: &[u8]) -> Joint {
+    let is_version = |byte: &u8| matches!(byte, b'-' | b'+' | b'~');
+    let is_separator = |byte: &u8| is_version(byte) || matches!(byte, b'.' | b',' | b':');
+    if joint.len() > 2 || !joint.iter().all(is_separator) {
+        Joint::None
+    } else if joint.iter().any(is_version) {
+        Joint::Words
     } else {
-        mix(hash_runs(hash, joint), u64::from(MASKED))
+        Joint::Digits
     }
 }
 
@@ -504,7 +547,8 @@ mod tests {
         assert_eq!(numbers("4.5G\t./data"), [4.5 * 1024.0 * 1024.0 * 1024.0]);
         assert_eq!(numbers("(18.5 MB) in 250 ms"), [18.5 * 1024.0 * 1024.0, 0.25]);
         assert_eq!(numbers("1,234,567 rows, 12%"), [1_234_567.0, 12.0]);
-        assert_eq!(numbers("10.0.0.1 12:30 v1.2.3 0x10 a1 1,2 99999999999999999999"), [0.0; 0]);
+        assert_eq!(numbers("1,22.5,2026-07-12,x"), [1.0, 22.5]);
+        assert_eq!(numbers("10.0.0.1 12:30 v1.2.3 0x10 a1 99999999999999999999"), [0.0; 0]);
     }
 
     proptest! {

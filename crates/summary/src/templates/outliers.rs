@@ -26,8 +26,8 @@ pub(super) struct NumberColumns {
 /// The numbers at one position.
 #[derive(Debug, Clone, Copy)]
 struct Column {
-    /// The index of the word.
-    word: u8,
+    /// The column of the number, see [`LineNumber::column`].
+    position: u16,
     seen: u64,
     /// The largest numbers, in descending order. The last one shows the size of all the others.
     top: [TopNumber; 3],
@@ -48,7 +48,7 @@ impl NumberColumns {
     pub(super) fn add(&mut self, line: u64, text: &str, numbers: &[LineNumber]) {
         let mut is_far_line = false;
         for (index, number) in numbers.iter().enumerate() {
-            if let Some(column) = self.column(index, number.word) {
+            if let Some(column) = self.column(index, number.column) {
                 column.seen += 1;
                 is_far_line |= column.insert(TopNumber { value: number.value, line });
             }
@@ -61,7 +61,7 @@ impl NumberColumns {
     /// Adds the numbers of other lines.
     pub(super) fn merge(&mut self, other: &Self) {
         for (index, theirs) in other.columns.iter().enumerate() {
-            if let Some(column) = self.column(index, theirs.word) {
+            if let Some(column) = self.column(index, theirs.position) {
                 column.seen += theirs.seen;
                 for number in theirs.top {
                     column.insert(number);
@@ -82,17 +82,17 @@ impl NumberColumns {
         outliers.cloned().collect()
     }
 
-    fn column(&mut self, index: usize, word: u8) -> Option<&mut Column> {
-        let is_at_index = self.columns.get(index).is_some_and(|column| column.word == word);
+    fn column(&mut self, index: usize, position: u16) -> Option<&mut Column> {
+        let is_at_index = self.columns.get(index).is_some_and(|column| column.position == position);
         let found = if is_at_index {
             Some(index)
         } else {
-            self.columns.iter().position(|column| column.word == word)
+            self.columns.iter().position(|column| column.position == position)
         };
         let index = match found {
             Some(index) => index,
             None if self.columns.len() < MAX_COLUMNS => {
-                self.columns.push(Column { word, seen: 0, top: [TopNumber::default(); 3] });
+                self.columns.push(Column { position, seen: 0, top: [TopNumber::default(); 3] });
                 self.columns.len() - 1
             }
             None => return None,
