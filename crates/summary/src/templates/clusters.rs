@@ -178,19 +178,21 @@ impl Node {
     fn divide(&self, items: &[ClusterItem], position: usize, skipped: Vec<usize>) -> Step {
         let word_at = |member: usize| items[member].words.get(position).copied().unwrap_or(END);
         let members = self.members.iter().copied();
-        let mut members: Vec<usize> =
-            members.filter(|member| skipped.binary_search(member).is_err()).collect();
-        let total = count_lines(items, &members);
-        members.sort_by_key(|member| (word_at(*member), *member));
+        let members = members.filter(|member| skipped.binary_search(member).is_err());
+        let mut words: Vec<(u32, usize)> =
+            members.map(|member| (word_at(member), member)).collect();
+        words.sort_unstable();
+        let total: u64 = words.iter().map(|(_, member)| items[*member].lines).sum();
         let min_lines = (total / 20).max(2).min(total);
         let mut common = Vec::new();
         let mut others = Vec::new();
-        for part in members.chunk_by(|one, other| word_at(*one) == word_at(*other)) {
-            let lines = count_lines(items, part);
-            if lines >= min_lines && word_at(part[0]) != VARIABLE {
-                common.push((lines, part.to_vec()));
+        for part in words.chunk_by(|one, other| one.0 == other.0) {
+            let members = part.iter().map(|(_, member)| *member);
+            let lines: u64 = members.clone().map(|member| items[member].lines).sum();
+            if lines >= min_lines && part[0].0 != VARIABLE {
+                common.push((lines, members.collect::<Vec<usize>>()));
             } else {
-                others.extend_from_slice(part);
+                others.extend(members);
             }
         }
         let common_lines: u64 = common.iter().map(|(lines, _)| lines).sum();

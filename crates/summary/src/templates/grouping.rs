@@ -270,6 +270,11 @@ impl<'a> Grouping<'a> {
         self.lines >= MIN_LINES && self.irregular <= (self.lines / 50).max(3)
     }
 
+    /// `true` if most lines belong to regular groups.
+    pub(super) fn is_mostly_regular(&self) -> bool {
+        self.irregular * 2 <= self.lines
+    }
+
     pub(super) fn report(&self) -> LineGroups {
         let groups = self.groups.iter().filter(|group| group.lines > 1).take(MAX_GROUPS);
         let mut rare = self.find_outliers();

@@ -114,12 +114,12 @@ impl MaskedLine {
                 self.can_take_unit = false;
                 self.hash = hash_runs(self.hash, word);
             } else if classes & LETTER == 0 && word.len() > MIN_HEX_LETTERS {
-                self.add_value(word);
+                self.add_value(word, classes);
             } else {
                 self.push_word(hash_runs(0, word));
             }
         } else if classes & SLASH == 0 {
-            self.add_value(word);
+            self.add_value(word, classes);
         } else if classes & (LETTER | HEX) != 0 {
             self.push_masked(PATH, &word[trim_end(word).len()..]);
         } else if classes & DIGIT != 0 {
@@ -150,7 +150,13 @@ impl MaskedLine {
     }
 
     /// Adds a word with digits, or of hexadecimal letters.
-    fn add_value(&mut self, word: &[u8]) {
+    fn add_value(&mut self, word: &[u8], classes: u8) {
+        let is_one_part = classes & PUNCTUATION == 0;
+        if is_one_part && !word[0].is_ascii_digit() {
+            self.push_masked(MASKED, &[]);
+            self.can_take_unit = true;
+            return;
+        }
         let trimmed = trim_end(word);
         let index = self.word_count;
         if let Some(value) = parse_quantity(trimmed) {
@@ -159,7 +165,7 @@ impl MaskedLine {
             self.can_take_unit = true;
             return;
         }
-        let masked = mask_word(trimmed);
+        let masked = if is_one_part { MaskedWord::WHOLE } else { mask_word(trimmed) };
         if masked.is_whole() {
             self.push_masked(MASKED, &word[trimmed.len()..]);
         } else {
@@ -266,7 +272,7 @@ fn find_word_end(bytes: &[u8], start: usize) -> (usize, u8) {
         if !is_inside {
             break;
         }
-        classes |= class & !(SPACE | DELIMITER | DRAWING);
+        classes |= if class & DELIMITER == 0 { class & !DRAWING } else { PUNCTUATION };
         at += 1;
     }
     (at, classes)
@@ -292,6 +298,9 @@ struct MaskedWord {
 }
 
 impl MaskedWord {
+    /// A word of which nothing is constant.
+    const WHOLE: Self = Self { hash: MASKED as u64, starts_masked: true };
+
     /// `true` if nothing of the word is constant.
     const fn is_whole(self) -> bool {
         self.hash == MASKED as u64

@@ -9,6 +9,8 @@ use super::grouping::{Grouping, MAX_CLUSTERS};
 use super::masking::MaskedLine;
 use crate::summary::LineGroups;
 
+/// A full table is sampled with one template in this many.
+const SAMPLE_STEP: usize = 8;
 /// The most templates that are counted one by one.
 const MAX_TEMPLATES: usize = 8192;
 
@@ -20,8 +22,8 @@ pub struct TemplateTable {
     entries: Vec<TemplateEntry>,
     /// Clusters that were merged when the table was full.
     merged: Vec<TemplateEntry>,
-    /// Lines whose templates were dropped.
-    dropped: u64,
+    /// All lines.
+    lines: u64,
     /// The line that is being counted.
     line: MaskedLine,
     /// The entry of a line that was counted by a merged cluster.
@@ -41,6 +43,7 @@ impl TemplateTable {
     /// line that is not counted by its own template: lines of a merged cluster may differ in more
     /// than numbers.
     pub fn count(&mut self, number: u64, text: &str) -> &mut TemplateEntry {
+        self.lines += 1;
         self.line.read(text);
         let hash = self.line.hash;
         if let Some(&index) = self.index.get(&hash) {
@@ -56,6 +59,7 @@ impl TemplateTable {
         }
         if self.entries.len() >= MAX_TEMPLATES {
             self.compact();
+            self.lines -= 1;
             return self.count(number, text);
         }
         let index = self.entries.len();
@@ -70,12 +74,25 @@ impl TemplateTable {
         self.grouping().report()
     }
 
-    fn grouping(&self) -> Grouping<'_> {
-        Grouping::new(self.entries.iter().chain(&self.merged).collect(), self.dropped)
+    /// The number of lines whose templates were dropped.
+    fn dropped(&self) -> u64 {
+        let kept = self.entries.iter().chain(&self.merged).map(|entry| entry.count);
+        self.lines - kept.sum::<u64>()
     }
 
-    /// Replaces the members of each regular cluster by the cluster.
+    fn grouping(&self) -> Grouping<'_> {
+        Grouping::new(self.entries.iter().chain(&self.merged).collect(), self.dropped())
+    }
+
+    /// Makes room: replaces the members of each regular cluster by the cluster, and drops templates
+    /// that occurred once. A sample tells if there are clusters at all.
     fn compact(&mut self) {
+        let sample = self.entries.iter().step_by(SAMPLE_STEP).collect();
+        if !Grouping::new(sample, 0).is_mostly_regular() {
+            let entries = std::mem::take(&mut self.entries);
+            self.keep_entries(entries.into_iter().filter(|entry| entry.count > 1).collect());
+            return;
+        }
         let grouping = self.grouping();
         let has_rare_lines = grouping.has_rare_lines();
         let mut merged = Vec::new();
@@ -91,24 +108,22 @@ impl TemplateTable {
             let own_members = group.members.iter().filter(|member| **member < entry_count);
             own_members.for_each(|member| is_member[*member] = true);
         }
-        let entries = std::mem::take(&mut self.entries);
-        let own: u64 = entries.iter().map(|entry| entry.count).sum();
-        let before: u64 = own + self.merged.iter().map(|entry| entry.count).sum::<u64>();
-        let mut kept: Vec<TemplateEntry> = entries
-            .into_iter()
-            .zip(is_member)
-            .filter(|(entry, is_member)| !is_member && (has_rare_lines || entry.count > 1))
-            .map(|(entry, _)| entry)
-            .collect();
-        // A stable sort: of templates that occur equally often, the earlier ones are kept.
-        kept.sort_by_key(|entry| Reverse(entry.count));
-        kept.truncate(MAX_TEMPLATES / 2);
-        kept.sort_by_key(|entry| entry.first.number);
-        let after: u64 = kept.iter().chain(&merged).map(|entry| entry.count).sum();
-        self.dropped += before - after;
-        self.index = kept.iter().enumerate().map(|(index, entry)| (entry.hash, index)).collect();
-        self.entries = kept;
+        let entries = std::mem::take(&mut self.entries).into_iter().zip(is_member);
+        let others =
+            entries.filter(|(entry, is_member)| !is_member && (has_rare_lines || entry.count > 1));
+        let others = others.map(|(entry, _)| entry).collect();
         self.merged = merged;
+        self.keep_entries(others);
+    }
+
+    /// Sets the entries to the most frequent of these, at most half of what the table can hold.
+    fn keep_entries(&mut self, mut entries: Vec<TemplateEntry>) {
+        // A stable sort: of templates that occur equally often, the earlier ones are kept.
+        entries.sort_by_key(|entry| Reverse(entry.count));
+        entries.truncate(MAX_TEMPLATES / 2);
+        entries.sort_by_key(|entry| entry.first.number);
+        self.index = entries.iter().enumerate().map(|(index, entry)| (entry.hash, index)).collect();
+        self.entries = entries;
     }
 }
 
@@ -415,7 +430,8 @@ mod tests {
             assert!(table.entries.len() <= MAX_TEMPLATES);
         }
         let entries: u64 = table.entries.iter().chain(&table.merged).map(|entry| entry.count).sum();
-        assert_eq!(entries + table.dropped, count);
+        assert_eq!(entries + table.dropped(), count);
+        assert_eq!(table.lines, count);
         assert_eq!(table.groups().rare, []);
     }
 
