@@ -454,10 +454,18 @@ const fn finish(hash: u64) -> u64 {
 /// Hashes a word of letters, eight bytes at a time.
 fn hash_letters(word: &[u8]) -> u64 {
     let (blocks, rest) = word.as_chunks::<8>();
-    let hash = blocks.iter().fold(0, |hash, block| mix(hash, u64::from_le_bytes(*block)));
-    let mut last = [0; 8];
-    last[..rest.len()].copy_from_slice(rest);
-    mix(hash, u64::from_le_bytes(last))
+    let start = word.len() as u64;
+    let hash = blocks.iter().fold(start, |hash, block| mix(hash, u64::from_le_bytes(*block)));
+    mix(hash, load_short(rest))
+}
+
+/// Fewer than eight bytes as a number, different for different bytes of the same length.
+fn load_short(bytes: &[u8]) -> u64 {
+    if let (Some(first), Some(last)) = (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
+        u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << 32
+    } else {
+        bytes.iter().fold(0, |value, byte| value << 8 | u64::from(*byte))
+    }
 }
 
 fn hash_bytes(hash: u64, bytes: &[u8]) -> u64 {
