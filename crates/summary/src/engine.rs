@@ -50,13 +50,10 @@ impl Summarizer {
         if let Some(severity) = severity {
             self.all.add(severity, number, text);
         }
-        let (source, prefix) = prefix.map_or((0, 0), |prefix| (prefix.source.len(), prefix.bytes));
-        let mut line = RecentLine::new(number, text, source, prefix);
+        let free = &mut self.free;
+        let line = self.recent.push(number, text, prefix, |settled| add_free(free, settled));
         line.severity = severity;
         line.is_claimed = is_claimed;
-        if let Some(settled) = self.recent.push(line) {
-            add_free(&mut self.free, &settled);
-        }
     }
 
     /// Reads a text that the program overwrote in the line of this number.
@@ -260,7 +257,8 @@ impl FormatState {
         if effect == Effect::CauseAbove {
             return self.open.as_ref().is_some_and(|open| open.source == line.source);
         }
-        let is_listed = effect != Effect::BeginListed || self.is_listing;
+        let needs_list = matches!(effect, Effect::BeginListed | Effect::ListCounts);
+        let is_listed = !needs_list || self.is_listing;
         is_listed && (!effect.needs_open() || self.is_reading(line.source))
     }
 
@@ -342,6 +340,7 @@ impl FormatState {
             | Effect::Counts
             | Effect::PartCounts
             | Effect::EndCounts
+            | Effect::ListCounts
             | Effect::ListStart
             | Effect::ListEnd
             | Effect::Run => self.apply_between(effect, groups, line),
@@ -403,7 +402,7 @@ impl FormatState {
         } else if effect == Effect::PartCounts {
             let read = self.read_counts(groups);
             self.run.add_part(group(groups, "name"), read.counts);
-        } else if matches!(effect, Effect::Counts | Effect::EndCounts) {
+        } else if matches!(effect, Effect::Counts | Effect::EndCounts | Effect::ListCounts) {
             self.counts_line = line.number;
             let read = self.read_counts(groups);
             self.add_counts(&read);

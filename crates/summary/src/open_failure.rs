@@ -28,6 +28,8 @@ pub(crate) struct OpenFailure {
     pub(crate) source: String,
     /// `true` after the last line of the failure.
     pub(crate) is_complete: bool,
+    /// `true` if a place was read, below the message.
+    is_message_over: bool,
     /// `true` if the lines belong to a cause.
     is_in_cause: bool,
     /// `true` if the lines tell the failure once more.
@@ -63,6 +65,7 @@ impl OpenFailure {
         }
         if !matches!(effect, Effect::Append | Effect::Continue | Effect::Explain) {
             fill_fields(&mut self.failure, groups, effect);
+            self.is_message_over |= groups.name("line").is_some();
             if effect == Effect::Refill && message.is_some() {
                 self.appended = 0;
             }
@@ -71,7 +74,8 @@ impl OpenFailure {
         let Some(more) = message else { return };
         let is_known = effect == Effect::Append
             && self.failure.message.as_ref().is_some_and(|known| known.ends_with(&more));
-        if self.appended == MAX_APPENDED || self.has_whole_message || is_known {
+        let is_over = effect == Effect::Continue && self.is_message_over;
+        if is_over || self.appended == MAX_APPENDED || self.has_whole_message || is_known {
             return;
         }
         match &mut self.failure.message {

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::severity::LineSeverity;
+use crate::source::SourcePrefix;
 
 /// The lines among which the message of a trace is searched.
 const HEAD_LINES: usize = 8;
@@ -25,12 +26,6 @@ pub(crate) struct RecentLine {
 }
 
 impl RecentLine {
-    /// Keeps a line, with the lengths of its source and of its whole prefix.
-    pub(crate) fn new(number: u64, text: &str, source: usize, prefix: usize) -> Self {
-        let text = text[..text.floor_char_boundary(LINE_BYTES)].to_owned();
-        Self { number, text, source, prefix, ..Self::default() }
-    }
-
     /// The text without the prefix that names its source.
     pub(crate) fn inner(&self) -> &str {
         self.text.get(self.prefix..).unwrap_or_default()
@@ -63,10 +58,25 @@ pub(crate) struct RecentLines {
 }
 
 impl RecentLines {
-    /// Adds a line. Returns the line that is no longer recent.
-    pub(crate) fn push(&mut self, line: RecentLine) -> Option<RecentLine> {
-        self.lines.push_back(line);
-        if self.lines.len() > HEAD_LINES { self.lines.pop_front() } else { None }
+    /// Adds a line. Passes the line that is no longer recent to `settle`.
+    pub(crate) fn push(
+        &mut self,
+        number: u64,
+        text: &str,
+        prefix: Option<SourcePrefix<'_>>,
+        settle: impl FnOnce(&RecentLine),
+    ) -> &mut RecentLine {
+        let is_full = self.lines.len() >= HEAD_LINES;
+        let mut line = if is_full { self.lines.pop_front() } else { None }.unwrap_or_default();
+        if is_full {
+            settle(&line);
+        }
+        line.number = number;
+        line.text.clear();
+        line.text.push_str(&text[..text.floor_char_boundary(LINE_BYTES)]);
+        line.source = prefix.map_or(0, |prefix| prefix.source.len());
+        line.prefix = prefix.map_or(0, |prefix| prefix.bytes);
+        self.lines.push_back_mut(line)
     }
 
     /// The nearest line of a source that names an error or a warning and that nothing claims.

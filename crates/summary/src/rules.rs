@@ -114,7 +114,7 @@ pub(crate) enum Effect {
     FillLast,
     /// Adds to the message of the failure that has begun.
     Append,
-    /// Adds the next line of a message.
+    /// Adds the next line of a message, unless a place stood below the message.
     Continue,
     /// Adds an explanation of several lines to the message.
     Explain,
@@ -142,6 +142,8 @@ pub(crate) enum Effect {
     /// Counts in a form that other tools use too: they end a failure that has begun, or follow
     /// other counts.
     EndCounts,
+    /// Counts at the end of a list of failures only.
+    ListCounts,
     /// The following lines list failures.
     ListStart,
     /// The following lines list something else: skipped tests.

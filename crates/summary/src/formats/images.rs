@@ -19,15 +19,15 @@ const DOCKER: Format = Format {
         Rule { on: DOCKERFILE_PLACE, then: Refill },
         Rule { on: DOCKERFILE_PLACE, then: Begin },
         Rule {
-            on: r"(?:ERROR: |error: )?(?:failed to \w+: )?process .* did not complete successfully: (?P<message>.*)$",
+            on: r"(?:ERROR: |error: |target \S+: )?(?:failed to \w+: )*process .* did not complete successfully: (?P<message>.*)$",
             then: FillLast,
         },
         Rule {
             on: r"(?:ERROR: |error: )?failed to solve.*: executor failed running \[.*\]: (?P<message>.*)$",
             then: FillLast,
         },
-        Rule { on: r"ERROR: failed to (?:solve|build): (?P<message>.*)$", then: FillLast },
-        Rule { on: r"ERROR: failed to (?:solve|build): (?P<message>.*)$", then: Failure },
+        Rule { on: DOCKER_END, then: FillLast },
+        Rule { on: DOCKER_END, then: Failure },
         // The step itself, before it is told again.
         Rule {
             on: r"#\d+ (?:[\d.]+ )?ERROR: (?:process .* did not complete successfully|failed to |executor failed running)",
@@ -38,6 +38,8 @@ const DOCKER: Format = Format {
     ..Format::DEFAULT
 };
 
+const DOCKER_END: &str =
+    r"(?:ERROR: (?:failed to build: )?|target \S+: )?failed to solve: (?P<message>.*)$";
 const DOCKERFILE_PLACE: &str =
     r"(?P<file>[^\s:]*(?:Dockerfile|Containerfile|dockerfile)[^\s:]*):(?P<line>\d+)$";
 
@@ -49,7 +51,7 @@ const DOCKER_STEPS: Format = Format {
         Rule { on: r"(?:Step|STEP) (?P<name>\d+/\d+ ?: .*)$", then: Name },
         Rule { on: r"The command '.*' returned a non-zero code: (?P<message>\d+)$", then: Failure },
         Rule { on: r"(?P<message>(?:COPY|ADD) failed: .*)$", then: Failure },
-        Rule { on: r#"Error: building at STEP "(?P<name>.*?)": (?P<message>.*)$"#, then: Failure },
+        Rule { on: r#"Error: building at STEP ".*": (?P<message>.*)$"#, then: Failure },
         Rule { on: r"(?P<message>Successfully tagged \S+)$", then: Result },
     ],
     complete: Some(name_exit_code),

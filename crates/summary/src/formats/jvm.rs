@@ -2,7 +2,7 @@
 
 use crate::rules::Effect::{
     Append, Begin, BeginWarning, CauseBelow, Continue, Counts, Drop, End, EndCounts, Failure, Fill,
-    Keep, Refill, Result, Skip, Warning,
+    Keep, ListCounts, ListStart, Refill, Result, Skip, Warning,
 };
 use crate::rules::{Format, FormatKind, Rule};
 use crate::summary;
@@ -22,13 +22,14 @@ const MAVEN: Format = Format {
             on: r"(?:\[ERROR\] )?(?P<name>[^\s\[].*?)(?: --)? +Time elapsed: [\d.,]+ s(?:ec)? +<<< (?:FAILURE|ERROR)!",
             then: Begin,
         },
-        // The counts follow: only the list of failures is between them and this line.
-        Rule { on: r"(?:\[INFO\] )?Results ?: *$", then: Begin },
+        Rule { on: r"(?:\[INFO\] )?Results ?: *$", then: ListStart },
+        Rule { on: MAVEN_COUNTS, then: ListCounts },
+        Rule { on: r"(?:\[INFO\] )?Running [\w.$]+$", then: End },
+        // With `-q` the counts follow the last failure.
         Rule {
-            on: r"(?:\[\w+\] +)?Tests run: (?P<total>\d+), Failures: (?P<failed>\d+), Errors: (?P<errors>\d+), Skipped: (?P<skipped>\d+)$",
+            on: r"\[ERROR\] +Tests run: (?P<total>\d+), Failures: (?P<failed>\d+), Errors: (?P<errors>\d+), Skipped: (?P<skipped>\d+)$",
             then: EndCounts,
         },
-        Rule { on: r"\[INFO\] *$", then: Keep },
         Rule { on: r"\[INFO\] +(?P<message>BUILD (?:SUCCESS|FAILURE))$", then: Result },
         // The list of failures before the counts, and the help after the result.
         Rule {
@@ -49,6 +50,7 @@ const MAVEN: Format = Format {
     ..Format::DEFAULT
 };
 
+const MAVEN_COUNTS: &str = r"(?:\[\w+\] +)?Tests run: (?P<total>\d+), Failures: (?P<failed>\d+), Errors: (?P<errors>\d+), Skipped: (?P<skipped>\d+)$";
 /// The first cause, in the form of the JVM.
 const JAVA_CAUSE: &str = r"Caused by: (?P<message>\S.*)$";
 /// A frame of a test library or of the JVM: not the place of a failure.
@@ -58,12 +60,9 @@ const TEST_FRAME: &str = r"(?:<[=-].*)?\s+at \S+\((?P<file>\w*(?:Tests?|TestCase
 const JAVA_FRAME: &str = r"\s+at \S+\((?P<file>[\w$]+\.\w+):(?P<line>\d+)\)";
 
 /// Writes a test as `CartTest.addsPrices`, from `addsPrices(shop.CartTest)` or
-/// `shop.CartTest.addsPrices`. The list of failures before the counts is no failure.
+/// `shop.CartTest.addsPrices`.
 fn shorten_maven_name(failure: &mut summary::Failure) {
-    let Some(name) = failure.name.take() else {
-        failure.message = None;
-        return;
-    };
+    let Some(name) = failure.name.take() else { return };
     let simple = |class: &str| class.rsplit('.').next().unwrap_or_default().to_owned();
     let is_class = |text: &str| text.contains('.') && !text.contains([' ', ',']);
     let short = match name.strip_suffix(')').and_then(|name| name.rsplit_once('(')) {

@@ -17,7 +17,7 @@ const RSPEC: Format = Format {
         //   1) Cart#add adds prices
         Rule { on: r"  \d+\) (?P<name>\S.*)$", then: BeginListed },
         Rule {
-            on: r"An error occurred (?:while loading|in an?) (?P<file>\./\S+\.rb)",
+            on: r"An error occurred (?:while loading (?P<file>\./\S+\.rb)|in an? .* hook)",
             then: Begin,
         },
         // The counts follow: nothing else is between them and this line.
