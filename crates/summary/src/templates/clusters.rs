@@ -183,7 +183,7 @@ impl Node {
             members.map(|member| (word_at(member), member)).collect();
         words.sort_unstable();
         let total: u64 = words.iter().map(|(_, member)| items[*member].lines).sum();
-        let min_lines = (total / 20).max(2).min(total);
+        let min_lines = (total / 100).max(3).min(total);
         let mut common = Vec::new();
         let mut others = Vec::new();
         for part in words.chunk_by(|one, other| one.0 == other.0) {
@@ -196,7 +196,7 @@ impl Node {
             }
         }
         let common_lines: u64 = common.iter().map(|(lines, _)| lines).sum();
-        if common_lines * 20 < total * 19 {
+        if common_lines * 5 < total * 4 {
             return Step::Extend(VARIABLE);
         }
         common.sort_by_key(|(lines, part)| (*lines, part[0]));
