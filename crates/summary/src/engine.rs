@@ -5,6 +5,7 @@ use regex::Captures;
 use crate::failures::{FailureList, Run};
 use crate::formats::FORMATS;
 use crate::open_failure::{OpenFailure, clip, fill_fields, group, number};
+use crate::place::join_traces;
 use crate::recent::{RecentLine, RecentLines};
 use crate::rules::{BlockEnd, Effect, Format, FormatKind, RuleSet};
 use crate::severity::{LineSeverity, SeverityLines, find_severity};
@@ -13,6 +14,8 @@ use crate::summary::{Failure, Summary, ToolReport};
 
 /// Tests that have not ended whose lines are remembered.
 const MAX_WATCHED: usize = 64;
+/// Lines from one line with counts to the next one: a blank line may stand between them.
+const COUNTS_GAP: u64 = 2;
 /// A failure that no rule ended is over after this many lines.
 const MAX_BLOCK_LINES: u64 = 400;
 
@@ -87,6 +90,7 @@ impl Summarizer {
         }
         tools.sort_by_key(|report| report.line);
         traces.sort_by_key(|trace| trace.log_line);
+        join_traces(&mut tools, &mut traces);
         let mut free = self.free.clone();
         for line in self.recent.iter() {
             add_free(&mut free, line);
@@ -105,20 +109,20 @@ impl Summarizer {
 
     /// Applies the rules of all formats. Returns `true` if a format claims the line.
     fn apply_rules(&mut self, number: u64, text: &str, prefix: Option<SourcePrefix<'_>>) -> bool {
-        let line = Line { number, text, source: "" };
+        let follows_blank = self.recent.iter().last().is_some_and(RecentLine::is_blank);
+        let line = Line { number, text, source: "", follows_blank };
         let mut applied = self.apply_matches(line);
         let mut source = "";
-        let mut is_blank = text.trim().is_empty();
+        let mut inner = text;
         if let Some(prefix) = prefix {
             source = prefix.source;
-            let text = text.get(prefix.bytes..).unwrap_or_default();
-            applied.extend(self.apply_matches(Line { number, text, source }));
-            is_blank = text.trim().is_empty();
+            inner = text.get(prefix.bytes..).unwrap_or_default();
+            applied.extend(self.apply_matches(Line { text: inner, source, ..line }));
         }
         let mut is_claimed = !applied.is_empty();
         for (index, state) in self.formats.iter_mut().enumerate() {
             if state.open.is_some() && !applied.contains(&index) {
-                state.pass_line(source, is_blank);
+                state.pass_line(source, inner);
             }
             is_claimed |= state.claims_lines(source);
         }
@@ -151,7 +155,7 @@ impl Summarizer {
             if !begins_below {
                 state.apply(rule.effect, &groups, line);
             }
-            has_created |= rule.effect.creates();
+            has_created |= rule.effect.creates() && state.run.is_confirmed(state.format);
             applied.push(rule.format);
         }
         applied
@@ -178,6 +182,8 @@ struct Line<'a> {
     text: &'a str,
     /// The step or the container that wrote the line; empty if the log has one source.
     source: &'a str,
+    /// `true` if the line above is blank.
+    follows_blank: bool,
 }
 
 /// The state of one format.
@@ -192,6 +198,8 @@ struct FormatState {
     name: Option<String>,
     /// `true` if the lines list failures.
     is_listing: bool,
+    /// `true` if the lines are output of a test.
+    is_quoting: bool,
     /// The number of the last line with counts.
     counts_line: u64,
     open: Option<OpenFailure>,
@@ -210,6 +218,7 @@ impl FormatState {
             line: None,
             name: None,
             is_listing: false,
+            is_quoting: false,
             counts_line: 0,
             open: None,
             watched: Vec::new(),
@@ -221,7 +230,8 @@ impl FormatState {
     /// `true` if all lines belong to the failure that has begun.
     fn owns_lines(&self) -> bool {
         let is_open = self.open.as_ref().is_some_and(|open| !open.is_watched);
-        is_open && self.format.kind == FormatKind::Tests
+        let is_certain = self.run.is_confirmed(self.format);
+        is_open && is_certain && self.format.kind == FormatKind::Tests
     }
 
     /// Takes a line as the message of the failure that has begun, if the failure awaits it.
@@ -241,6 +251,7 @@ impl FormatState {
     /// tell the errors that its program prints.
     fn claims_lines(&self, source: &str) -> bool {
         self.format.kind != FormatKind::Steps
+            && self.run.is_confirmed(self.format)
             && self.open.as_ref().is_some_and(|open| !open.is_watched && open.source == source)
     }
 
@@ -250,21 +261,34 @@ impl FormatState {
     }
 
     fn can_apply(&self, effect: Effect, line: Line<'_>) -> bool {
-        if effect == Effect::EndCounts {
-            let follows_counts = self.counts_line > 0 && self.counts_line + 1 == line.number;
-            return follows_counts || self.is_reading(line.source);
+        if self.is_quoting && !effect.ends_quote() {
+            return false;
+        }
+        if matches!(effect, Effect::EndCounts | Effect::MoreCounts) {
+            let ends_failure = effect == Effect::EndCounts && self.is_reading(line.source);
+            let follows_counts =
+                self.counts_line > 0 && self.counts_line + COUNTS_GAP >= line.number;
+            return ends_failure || follows_counts;
         }
         if effect == Effect::CauseAbove {
             return self.open.as_ref().is_some_and(|open| open.source == line.source);
         }
         let needs_list = matches!(effect, Effect::BeginListed | Effect::ListCounts);
         let is_listed = !needs_list || self.is_listing;
-        is_listed && (!effect.needs_open() || self.is_reading(line.source))
+        let is_apart = effect != Effect::ApartCounts || line.follows_blank;
+        is_listed && is_apart && (!effect.needs_open() || self.is_reading(line.source))
     }
 
     /// Notes a line that no rule of the format applies to.
-    fn pass_line(&mut self, source: &str, is_blank: bool) {
+    fn pass_line(&mut self, source: &str, text: &str) {
         let Some(open) = &mut self.open else { return };
+        if self.is_quoting {
+            return;
+        }
+        if open.source == source {
+            open.read_other(text);
+        }
+        let is_blank = text.trim().is_empty();
         open.lines += 1;
         let is_over = open.is_complete || self.format.block == BlockEnd::FirstOther;
         let is_over = is_over && open.source == source && !(open.is_complete && is_blank);
@@ -305,6 +329,7 @@ impl FormatState {
     }
 
     fn apply(&mut self, effect: Effect, groups: &Captures<'_>, line: Line<'_>) {
+        self.is_quoting = effect == Effect::Quote;
         if let Some(open) = &mut self.open {
             open.lines = 0;
         }
@@ -313,12 +338,16 @@ impl FormatState {
             | Effect::Warning
             | Effect::Begin
             | Effect::BeginAbove
+            | Effect::BeginAwaiting
+            | Effect::BeginUncounted
             | Effect::BeginListed
             | Effect::BeginWarning
             | Effect::Watch
             | Effect::Repeat => self.create(effect, groups, line),
             Effect::Fill
             | Effect::FillAbove
+            | Effect::FillAwaiting
+            | Effect::Locate
             | Effect::FillLast
             | Effect::Refill
             | Effect::Append
@@ -333,7 +362,7 @@ impl FormatState {
                     open.read_trace(effect, self.format.kind, groups);
                 }
             }
-            Effect::End => self.close(),
+            Effect::End | Effect::Heading => self.close(),
             Effect::Drop => self.open = None,
             Effect::File
             | Effect::Name
@@ -341,14 +370,17 @@ impl FormatState {
             | Effect::PartCounts
             | Effect::EndCounts
             | Effect::ListCounts
+            | Effect::MoreCounts
+            | Effect::ApartCounts
             | Effect::ListStart
             | Effect::ListEnd
             | Effect::Run => self.apply_between(effect, groups, line),
             Effect::Result => self.run.result = group(groups, "message"),
-            Effect::Keep => {}
+            Effect::Keep | Effect::Quote | Effect::Sign => {}
             Effect::Skip => return,
         }
         self.run.last_line = line.number;
+        self.run.is_signed |= effect.signs();
     }
 
     /// Adds or begins a failure.
@@ -364,6 +396,8 @@ impl FormatState {
         open.is_warning = matches!(effect, Effect::Warning | Effect::BeginWarning);
         open.is_watched = effect == Effect::Watch;
         open.awaits_message = effect == Effect::BeginAbove;
+        open.awaits_other = matches!(effect, Effect::BeginAwaiting | Effect::BeginUncounted);
+        open.is_uncounted = effect == Effect::BeginUncounted;
         self.open = Some(open);
         if matches!(effect, Effect::Failure | Effect::Warning) {
             self.close();
@@ -399,12 +433,13 @@ impl FormatState {
             self.line = None;
             self.name = None;
             self.end_run();
+            self.run.is_started = true;
         } else if effect == Effect::PartCounts {
-            let read = self.read_counts(groups);
+            let read = Self::read_counts(groups);
             self.run.add_part(group(groups, "name"), read.counts);
-        } else if matches!(effect, Effect::Counts | Effect::EndCounts | Effect::ListCounts) {
+        } else if effect.reads_counts() {
             self.counts_line = line.number;
-            let read = self.read_counts(groups);
+            let read = Self::read_counts(groups);
             self.add_counts(&read);
         }
     }
@@ -422,7 +457,7 @@ impl FormatState {
         failure
     }
 
-    fn read_counts(&self, groups: &Captures<'_>) -> Run {
+    fn read_counts(groups: &Captures<'_>) -> Run {
         let number = |name| {
             let digits = groups.name(name)?.as_str().replace([',', '_'], "");
             digits.parse::<u64>().ok()
@@ -433,23 +468,25 @@ impl FormatState {
         read.counts.warnings = number("warnings");
         let others = number("incomplete").unwrap_or(0) + number("risky").unwrap_or(0);
         read.total = number("total").map(|total| total.saturating_sub(others));
-        let failed = number("failed");
-        let errors = number("errors");
-        match self.format.kind {
-            FormatKind::Tests if errors.is_some() => {
-                read.counts.failed = Some(failed.unwrap_or(0) + errors.unwrap_or(0));
-            }
-            FormatKind::Tests => read.counts.failed = failed,
-            FormatKind::Diagnostics | FormatKind::Steps | FormatKind::Trace(_) => {
-                read.counts.failed = failed;
-                read.counts.errors = errors;
-            }
-        }
+        read.ran = number("ran");
+        read.counts.failed = number("failed");
+        read.counts.errors = number("errors");
+        read.uncounted = number("uncounted").unwrap_or(0);
         read
     }
 
     fn add_counts(&mut self, read: &Run) {
-        if self.run.conflicts_with(read) {
+        let counts_errors = read.counts.errors.is_some_and(|errors| errors > 0);
+        if self.format.kind == FormatKind::Diagnostics && counts_errors && self.run.is_empty() {
+            // Counts of another tool that prints them in the same form.
+            return;
+        }
+        let is_conflict = self.run.conflicts_with(read);
+        if is_conflict && self.run.is_started && !self.run.has_claimed_failures(self.format.kind) {
+            // Counts in the middle of a run, without the failures that they count, are output of a
+            // test.
+            self.run.forget_counts();
+        } else if is_conflict {
             let next = self.run.split_off(self.format.kind);
             self.end_run();
             self.run = next;
@@ -468,7 +505,12 @@ impl FormatState {
             return;
         }
         let is_warning = open.is_warning;
+        let is_uncounted = open.is_uncounted;
+        let known = self.run.failure_count();
         self.add(open.into_failure(), is_warning);
+        if is_uncounted && self.run.failure_count() > known {
+            self.run.uncounted += 1;
+        }
     }
 
     fn complete(&self, failure: &mut Failure) {
@@ -500,6 +542,7 @@ impl FormatState {
         let mut run = self.run.clone();
         if let Some(open) = self.open.clone().filter(|open| !open.is_watched) {
             let is_warning = open.is_warning;
+            run.uncounted += u64::from(open.is_uncounted);
             let mut failure = open.into_failure();
             self.complete(&mut failure);
             if failure.message.is_some() || failure.name.is_some() || !failure.frames.is_empty() {

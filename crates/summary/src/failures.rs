@@ -115,7 +115,8 @@ fn identity(failure: &Failure) -> String {
 /// `true` if two failures of the same identity are one.
 fn is_same(one: &Failure, other: &Failure) -> bool {
     let has_one_file = one.file.is_none() || other.file.is_none() || one.file == other.file;
-    has_one_file && one.frames == other.frames
+    let has_one_line = one.line.is_none() || other.line.is_none() || one.line == other.line;
+    has_one_file && has_one_line && one.frames == other.frames
 }
 
 /// Adds what the failure does not say yet.
@@ -138,12 +139,20 @@ pub(crate) struct Run {
     parts: BTreeMap<String, Counts>,
     /// The number of all tests, of a tool that does not count those that passed.
     pub(crate) total: Option<u64>,
+    /// The number of tests, of a tool whose failures are not whole tests.
+    pub(crate) ran: Option<u64>,
     pub(crate) result: Option<String>,
     /// Failures before the counts.
     before: FailureList,
     /// Failures after the counts: of this run, or of the next one.
     after: FailureList,
     pub(crate) warnings: FailureList,
+    /// The number of failures that the tool does not count.
+    pub(crate) uncounted: u64,
+    /// `true` if the run began with a `Run` rule.
+    pub(crate) is_started: bool,
+    /// `true` if a rule confirmed the run.
+    pub(crate) is_signed: bool,
     /// The number of the last line that belongs to the run.
     pub(crate) last_line: u64,
 }
@@ -167,15 +176,35 @@ impl Run {
         }
     }
 
+    pub(crate) fn failure_count(&self) -> u64 {
+        self.before.count + self.after.count
+    }
+
+    /// `true` if no failure and no warning was read.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.failure_count() == 0 && self.warnings.count == 0
+    }
+
+    /// `true` if the failures that the counts claim were read.
+    pub(crate) fn has_claimed_failures(&self, kind: FormatKind) -> bool {
+        let claimed = claimed_failures(kind, &self.counts).unwrap_or(0);
+        claimed + self.uncounted == self.failure_count()
+    }
+
+    /// `true` if the run is one of the tool for certain.
+    pub(crate) const fn is_confirmed(&self, format: &Format) -> bool {
+        !format.needs_sign || self.is_started || self.is_signed
+    }
+
     fn has_counts(&self) -> bool {
-        self.counts != Counts::default() || self.total.is_some()
+        self.counts != Counts::default() || self.total.is_some() || self.ran.is_some()
     }
 
     /// `true` if both have the same count: the tool has run again.
     pub(crate) fn conflicts_with(&self, other: &Self) -> bool {
         let fields = |run: &Self| {
             let Counts { passed, failed, skipped, errors, warnings } = run.counts;
-            [passed, failed, skipped, errors, warnings, run.total]
+            [passed, failed, skipped, errors, warnings, run.total, run.ran]
         };
         fields(self).iter().zip(fields(other)).any(|(one, other)| one.is_some() && other.is_some())
     }
@@ -188,6 +217,17 @@ impl Run {
         self.counts.errors = self.counts.errors.or(errors);
         self.counts.warnings = self.counts.warnings.or(warnings);
         self.total = self.total.or(read.total);
+        self.ran = self.ran.or(read.ran);
+        self.uncounted += read.uncounted;
+    }
+
+    /// Removes the counts that were read.
+    pub(crate) fn forget_counts(&mut self) {
+        self.counts = Counts::default();
+        self.total = None;
+        self.ran = None;
+        let after = std::mem::take(&mut self.after);
+        self.before.extend(after);
     }
 
     /// Adds the counts of a part of the run; a part without a name is like no other.
@@ -203,8 +243,7 @@ impl Run {
     /// it, unless the finished run lacks them.
     pub(crate) fn split_off(&mut self, kind: FormatKind) -> Self {
         let claimed = claimed_failures(kind, &self.counts);
-        let all = self.before.count + self.after.count;
-        let lacks_them = claimed == Some(all) && claimed != Some(self.before.count);
+        let lacks_them = claimed.is_some_and(|claimed| self.before.count < claimed);
         let mut next = Self::default();
         if !lacks_them {
             next.before = std::mem::take(&mut self.after);
@@ -213,8 +252,10 @@ impl Run {
     }
 
     pub(crate) fn into_report(self, format: &Format) -> ToolReport {
-        let Self { mut counts, parts, total, result, mut before, after, warnings, last_line } =
-            self;
+        if !self.is_confirmed(format) {
+            return ToolReport { tool: format.name, is_consistent: true, ..ToolReport::default() };
+        }
+        let Self { mut counts, parts, total, ran, result, mut before, after, warnings, .. } = self;
         counts = parts.into_values().fold(counts, |sum, part| sum.zip(part, |a, b| a + b));
         before.extend(after);
         if let Some(nested_by) = format.nested_by {
@@ -222,9 +263,16 @@ impl Run {
         }
         let (failures, failure_count) = before.into_failures();
         let (warnings, warning_count) = warnings.into_failures();
+        if format.kind == FormatKind::Tests {
+            counts.failed = claimed_failures(format.kind, &counts);
+            counts.errors = None;
+        }
         if let (None, Some(total)) = (counts.passed, total) {
             let others = counts.failed.unwrap_or(0) + counts.skipped.unwrap_or(0);
             counts.passed = Some(total.saturating_sub(others));
+        }
+        if let (None, Some(ran), 0) = (counts.passed, ran, counts.failed.unwrap_or(0)) {
+            counts.passed = Some(ran.saturating_sub(counts.skipped.unwrap_or(0)));
         }
         let has_verdict = counts.failed.or(counts.passed).is_some() || failure_count == 0;
         if format.kind == FormatKind::Tests && !has_verdict {
@@ -233,14 +281,18 @@ impl Run {
         let claimed = claimed_failures(format.kind, &counts);
         ToolReport {
             tool: format.name,
-            line: last_line,
+            line: self.last_line,
             counts,
             result,
             failures,
             failure_count,
             warnings,
             warning_count,
-            is_consistent: claimed.is_none_or(|claimed| claimed == failure_count),
+            is_consistent: claimed.is_none_or(|claimed| {
+                let listed = failure_count.saturating_sub(self.uncounted);
+                let has_some = claimed == 0 || failure_count > 0;
+                listed == claimed || (format.counts_groups && has_some && listed < claimed)
+            }),
         }
     }
 }
@@ -248,7 +300,10 @@ impl Run {
 /// The number of failures that a tool printed.
 fn claimed_failures(kind: FormatKind, counts: &Counts) -> Option<u64> {
     match kind {
-        FormatKind::Tests => counts.failed,
+        FormatKind::Tests => match (counts.failed, counts.errors) {
+            (Some(failed), Some(errors)) => Some(failed + errors),
+            (failed, errors) => failed.or(errors),
+        },
         FormatKind::Diagnostics => counts.errors,
         FormatKind::Steps | FormatKind::Trace(_) => None,
     }

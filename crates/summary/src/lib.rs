@@ -14,6 +14,7 @@ mod failures;
 mod formats;
 mod frames;
 mod open_failure;
+mod place;
 mod progress;
 mod recent;
 mod rules;

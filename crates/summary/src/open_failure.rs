@@ -3,6 +3,7 @@
 use regex::Captures;
 
 use crate::frames::FrameSection;
+use crate::place::PlaceRank;
 use crate::rules::{Effect, FormatKind, FrameOrder};
 use crate::summary::Failure;
 
@@ -22,6 +23,12 @@ pub(crate) struct OpenFailure {
     pub(crate) is_watched: bool,
     /// `true` if the next line is the message.
     pub(crate) awaits_message: bool,
+    /// `true` if the message is one of the next lines: the first that no rule reads.
+    pub(crate) awaits_other: bool,
+    /// `true` if the tool does not count the failure.
+    pub(crate) is_uncounted: bool,
+    /// The rank of the frame that is the place of the failure.
+    place_rank: PlaceRank,
     /// `true` if nothing is added to the message any more.
     has_whole_message: bool,
     /// The source whose lines fill the failure.
@@ -52,8 +59,20 @@ impl OpenFailure {
         Self { failure, source: source.to_owned(), is_warning, ..Self::default() }
     }
 
+    /// Reads a line that matches no rule.
+    pub(crate) fn read_other(&mut self, text: &str) {
+        if self.awaits_other && !text.trim().is_empty() {
+            self.awaits_other = false;
+            self.failure.message.get_or_insert_with(|| clip(text.trim()));
+        }
+    }
+
     pub(crate) fn fill(&mut self, effect: Effect, groups: &Captures<'_>) {
         self.is_complete = effect == Effect::FillLast;
+        if effect == Effect::Locate {
+            self.locate(groups);
+            return;
+        }
         let message = group(groups, "message");
         if self.is_in_cause {
             self.name_cause(message);
@@ -69,11 +88,16 @@ impl OpenFailure {
             if effect == Effect::Refill && message.is_some() {
                 self.appended = 0;
             }
+            let awaits_other = self.awaits_other || effect == Effect::FillAwaiting;
+            self.awaits_other = awaits_other && self.failure.message.is_none();
             return;
         }
-        let Some(more) = message else { return };
+        let Some(mut more) = message else { return };
+        if effect == Effect::Append {
+            more = more.split_whitespace().collect::<Vec<_>>().join(" ");
+        }
         let is_known = effect == Effect::Append
-            && self.failure.message.as_ref().is_some_and(|known| known.ends_with(&more));
+            && self.failure.message.as_ref().is_some_and(|known| known.contains(&more));
         let is_over = effect == Effect::Continue && self.is_message_over;
         if is_over || self.appended == MAX_APPENDED || self.has_whole_message || is_known {
             return;
@@ -90,7 +114,23 @@ impl OpenFailure {
                 *message = clip(message);
                 self.appended += 1;
             }
-            None => self.failure.message = Some(more),
+            None => {
+                self.failure.message = Some(more);
+                self.appended += usize::from(effect == Effect::Append);
+            }
+        }
+    }
+
+    /// Takes the place of a frame if no better one is known.
+    fn locate(&mut self, groups: &Captures<'_>) {
+        let Some(file) = group(groups, "file") else { return };
+        let rank = PlaceRank::of_frame(&file, &self.failure, self.place_rank);
+        if rank > self.place_rank {
+            self.place_rank = rank;
+            self.failure.line = number(groups, "line");
+            if rank != PlaceRank::SameFile {
+                self.failure.file = Some(file);
+            }
         }
     }
 
@@ -202,6 +242,9 @@ pub(crate) fn fill_fields(failure: &mut Failure, groups: &Captures<'_>, effect: 
     };
     fill_text(&mut failure.name, "name");
     fill_text(&mut failure.message, "message");
+    if replaces && groups.name("message").is_some_and(|text| text.is_empty()) {
+        failure.message = None;
+    }
     // A place is replaced as a whole: a line belongs to its file.
     let has_place = failure.line.is_some();
     fill_text(&mut failure.file, "file");

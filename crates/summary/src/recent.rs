@@ -26,6 +26,11 @@ pub(crate) struct RecentLine {
 }
 
 impl RecentLine {
+    /// `true` if the line has no text.
+    pub(crate) fn is_blank(&self) -> bool {
+        self.inner().trim().is_empty()
+    }
+
     /// The text without the prefix that names its source.
     pub(crate) fn inner(&self) -> &str {
         self.text.get(self.prefix..).unwrap_or_default()

@@ -17,11 +17,18 @@ pub(crate) struct Format {
     pub(crate) rules: &'static [Rule],
     /// The end of a failure that has begun.
     pub(crate) block: BlockEnd,
-    /// Completes a failure after its last line, for what rules cannot say.
+    /// Completes a failure after its last line, for what rules cannot say. A failure without a name
+    /// and a message is dropped.
     pub(crate) complete: Option<fn(&mut Failure)>,
     /// The text between the name of a test and that of a test inside it, if a test fails because of
     /// the tests inside it: it is not reported unless it has a message of its own.
     pub(crate) nested_by: Option<&'static str>,
+    /// `true` if the tool also counts a test that failed only because a part of it failed: then
+    /// it counts more failures than it lists.
+    pub(crate) counts_groups: bool,
+    /// `true` if failures are reported only of a run that a `Run`, `Sign`, `Heading`, `File`,
+    /// `Result` or `Counts` rule confirms: the line that begins a failure may be text of any program.
+    pub(crate) needs_sign: bool,
 }
 
 impl Format {
@@ -33,6 +40,8 @@ impl Format {
         block: BlockEnd::Rule,
         complete: None,
         nested_by: None,
+        counts_groups: false,
+        needs_sign: false,
     };
 }
 
@@ -76,7 +85,9 @@ pub(crate) struct Rule {
     ///
     /// Groups named `file`, `line`, `column`, `name`, `message` fill a failure; `frame` is a frame;
     /// `passed`, `failed`, `errors`, `skipped`, `warnings`, `total` are counts, `incomplete` and
-    /// `risky` those of tests that count as none of them. A pattern must not
+    /// `risky` those of tests that count as none of them. `ran` is the number of tests of a tool
+    /// whose failures are not whole tests, and `uncounted` the number of listed failures that are
+    /// not among the failed tests. A pattern must not
     /// depend on the value of a number: of lines that differ only in numbers, the first few decide
     /// whether the others are examined.
     pub(crate) on: &'static str,
@@ -100,6 +111,10 @@ pub(crate) enum Effect {
     /// A failure or a warning begins, if a line shortly above is an error or a warning by its form:
     /// that line is the message. In a trace the line itself is a frame.
     BeginBelow,
+    /// A failure begins; the next line that is not empty, and that no rule reads, is its message.
+    BeginAwaiting,
+    /// Like `BeginAwaiting`, for a failure that the tool does not count among the failed tests.
+    BeginUncounted,
     /// A warning begins; the following lines fill it.
     BeginWarning,
     /// Fills the empty fields of the failure that has begun.
@@ -107,8 +122,14 @@ pub(crate) enum Effect {
     /// Fills the empty fields; the next line that is not empty is the message. The message is
     /// complete if there is one already.
     FillAbove,
-    /// Replaces the fields of the failure that has begun.
+    /// Replaces the fields of the failure that has begun. An empty `message` removes the message.
     Refill,
+    /// Fills the empty fields; the next line that is not empty, and that no rule reads, is the
+    /// message if there is none yet.
+    FillAwaiting,
+    /// A frame: the first one in the file of the failure is its place. If the file is not known, it
+    /// is the first frame in a file of tests, else the first frame.
+    Locate,
     /// Fills the empty fields with the last line of the failure: only the part that the failure
     /// caused can follow.
     FillLast,
@@ -124,6 +145,12 @@ pub(crate) enum Effect {
     CauseBelow,
     /// What was read of the trace so far is the cause of the part that follows.
     CauseAbove,
+    /// The following lines are output of the test: no rule reads them, until a failure begins,
+    /// `Heading` or `Run`.
+    Quote,
+    /// Ends the failure that has begun, if there is one, and the output of a test. No later rule of
+    /// the format reads the line.
+    Heading,
     /// Ends the failure that has begun.
     End,
     /// Drops the failure that has begun: it is none.
@@ -144,6 +171,10 @@ pub(crate) enum Effect {
     EndCounts,
     /// Counts at the end of a list of failures only.
     ListCounts,
+    /// Counts that belong to the tool only if they follow other counts.
+    MoreCounts,
+    /// Counts that belong to the tool only if they follow a blank line.
+    ApartCounts,
     /// The following lines list failures.
     ListStart,
     /// The following lines list something else: skipped tests.
@@ -154,6 +185,8 @@ pub(crate) enum Effect {
     Result,
     /// A new run of the tool starts.
     Run,
+    /// The line confirms that the run is one of the tool.
+    Sign,
     /// The line belongs to the format and has no effect: it keeps a block open.
     Keep,
     /// The line belongs to the format and tells nothing new, inside a block or outside.
@@ -167,6 +200,8 @@ impl Effect {
             self,
             Self::Fill
                 | Self::FillAbove
+                | Self::FillAwaiting
+                | Self::Locate
                 | Self::FillLast
                 | Self::Refill
                 | Self::Append
@@ -181,6 +216,40 @@ impl Effect {
         )
     }
 
+    /// `true` if the effect confirms that the run is one of the tool.
+    pub(crate) const fn signs(self) -> bool {
+        matches!(
+            self,
+            Self::Sign
+                | Self::Heading
+                | Self::File
+                | Self::Result
+                | Self::Counts
+                | Self::MoreCounts
+                | Self::ApartCounts
+        )
+    }
+
+    /// `true` if the line has counts of the whole run.
+    pub(crate) const fn reads_counts(self) -> bool {
+        matches!(
+            self,
+            Self::Counts
+                | Self::EndCounts
+                | Self::ListCounts
+                | Self::MoreCounts
+                | Self::ApartCounts
+        )
+    }
+
+    /// `true` if the line is read inside the output of a test.
+    pub(crate) const fn ends_quote(self) -> bool {
+        matches!(
+            self,
+            Self::Begin | Self::BeginAwaiting | Self::BeginUncounted | Self::Heading | Self::Run
+        )
+    }
+
     /// `true` if the effect creates a failure or a warning.
     pub(crate) const fn creates(self) -> bool {
         matches!(
@@ -190,6 +259,8 @@ impl Effect {
                 | Self::Begin
                 | Self::BeginListed
                 | Self::BeginAbove
+                | Self::BeginAwaiting
+                | Self::BeginUncounted
                 | Self::BeginBelow
                 | Self::BeginWarning
         )

@@ -213,7 +213,11 @@ fn count_texts(tool: &ToolReport) -> Vec<String> {
         (skipped.filter(|count| *count > 0), "skipped", "skipped"),
         (warnings.filter(|count| *count > 0), "warning", "warnings"),
     ];
-    let texts = words.into_iter().filter_map(|(count, one, many)| {
+    let is_counted = tool.counts.failed.is_some() || tool.counts.passed.is_some();
+    let others = tool.failure_count.saturating_sub(tool.counts.failed.unwrap_or(0));
+    let others = (is_counted && tool.is_consistent && others > 0).then_some(others);
+    let words = words.into_iter().chain([(others, "other failure", "other failures")]);
+    let texts = words.filter_map(|(count, one, many)| {
         let count = count?;
         Some(format!("{count} {}", if count == 1 { one } else { many }))
     });
@@ -232,7 +236,7 @@ fn place(failure: &Failure) -> Option<String> {
 /// A failure on one line: `tests/test_billing.py:41 test_total: assert 15 == 99`.
 fn failure_line(failure: &Failure) -> String {
     let mut line = place(failure).unwrap_or_default();
-    if let Some(name) = &failure.name {
+    if let Some(name) = &failure.name.as_ref().filter(|name| Some(*name) != failure.file.as_ref()) {
         line = format!("{line} {name}");
         if failure.message.is_some() {
             line.push(':');

@@ -66,6 +66,9 @@ fn visible_text(line: &str) -> String {
             Some(']') => {
                 chars.by_ref().find(|char| *char == '\u{7}' || *char == '\\');
             }
+            Some('(' | ')') => {
+                chars.next();
+            }
             _ => {}
         }
     }

@@ -1,6 +1,7 @@
 //! The formats of all tools. A line can begin only one failure: formats that come first win.
 
 mod images;
+mod javascript;
 mod jvm;
 mod python;
 mod ruby_php;
@@ -9,5 +10,11 @@ mod traces;
 use crate::rules::Format;
 
 /// All formats, family by family.
-pub(crate) const FORMATS: &[&[Format]] =
-    &[python::FORMATS, jvm::FORMATS, ruby_php::FORMATS, images::FORMATS, traces::FORMATS];
+pub(crate) const FORMATS: &[&[Format]] = &[
+    python::FORMATS,
+    javascript::FORMATS,
+    jvm::FORMATS,
+    ruby_php::FORMATS,
+    images::FORMATS,
+    traces::FORMATS,
+];

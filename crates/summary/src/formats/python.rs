@@ -1,27 +1,254 @@
 //! Python: test runners, checkers and installers.
 
-use crate::rules::Effect::{Begin, Counts, Fill, Refill, Repeat, Run};
-use crate::rules::{Format, FormatKind, Rule};
+use crate::rules::Effect::{
+    Append, Begin, Counts, End, Failure, File, Fill, Heading, Keep, Locate, MoreCounts, Quote,
+    Refill, Repeat, Result, Run, Skip, Warning,
+};
+use crate::rules::{BlockEnd, Format, FormatKind, Rule};
+use crate::summary;
 
-pub(crate) const FORMATS: &[Format] = &[Format {
+pub(crate) const FORMATS: &[Format] = &[PYTEST, UNITTEST, RUFF, FLAKE8, MYPY, PYLINT, PIP];
+
+const PYTEST: Format = Format {
     name: "pytest",
     kind: FormatKind::Tests,
     rules: &[
         Rule { on: r"=+ test session starts =+$", then: Run },
-        // ____________ test_total[usd] ____________
-        Rule { on: r"_{3,} (?P<name>\S.*?) _{3,}$", then: Begin },
-        Rule { on: r"E  +(?P<message>\S.*)$", then: Fill },
-        // tests/test_billing.py:41: AssertionError
-        Rule { on: r"(?P<file>[^\s:]+\.py):(?P<line>\d+): ", then: Refill },
-        // FAILED tests/test_billing.py::test_total[usd] - assert 15 == 99
         Rule {
-            on: r"(?:FAILED|ERROR) (?P<file>[^\s:]+)::(?P<name>\S+)(?: - (?P<message>.*))?$",
+            on: r"=+ (?:ERRORS|FAILURES|PASSES|XFAILURES|XPASSES|warnings summary.*|short test summary info|slowest .*|.* tests? durations?) =+$",
+            then: Heading,
+        },
+        // ____________ ERROR at setup of test_total ____________
+        Rule { on: r"_+ ERROR at (?:setup|teardown) of (?P<name>\S.*?) _+$", then: Begin },
+        Rule { on: r"_+ ERROR collecting (?P<name>\S.*?) _+$", then: Begin },
+        // ____________ TestTotal.test_total[usd] ____________
+        Rule { on: r"_+ (?:\[doctest\] )?(?P<name>[^_\s].*?) _+$", then: Begin },
+        Rule { on: r"-+ Captured (?:stdout|stderr|log) \w+ -+$", then: Quote },
+        // The message of the last of several exceptions is the decisive one.
+        Rule {
+            on: r"(?P<message>)(?:The above exception was the direct cause|During handling of the above exception)",
+            then: Refill,
+        },
+        Rule { on: r#"E +File "(?P<file>[^"]+)", line (?P<line>\d+)"#, then: Refill },
+        Rule { on: r"E +(?P<message>(?:Syntax|Indentation|Tab)Error: .*)$", then: Refill },
+        // The difference of texts and lists that the message shows in part.
+        Rule { on: r"E   +(?P<message>At index \d+ diff: .*|[-+] \S.*)$", then: Append },
+        Rule { on: r"E +(?:AssertionError: )?(?P<message>\S.*)$", then: Fill },
+        // The frames: `tests/test_billing.py:41: AssertionError`, in a short traceback
+        // `tests/test_billing.py:41: in test_total`, in a native one `  File "…", line 41, in …`.
+        Rule { on: r"\S*(?:site-packages|lib/python\d)\S*:\d+: ", then: Keep },
+        Rule { on: r"(?P<file>[^\s:<]\S*?\.\w+):(?P<line>\d+): ?(?:in .*|[\w.]*)$", then: Locate },
+        Rule { on: r#"  File "[^"]*(?:site-packages|lib/python\d)[^"]*", line"#, then: Keep },
+        Rule { on: r#"  File "(?P<file>[^"<]+)", line (?P<line>\d+)"#, then: Locate },
+        Rule { on: r"AssertionError: (?P<message>\S.*)$", then: Fill },
+        Rule { on: r"(?P<message>[A-Za-z_][\w.]*(?:Error|Exception|Exit)(?:: .*)?)$", then: Fill },
+        // FAILED tests/test_billing.py::TestTotal::test_total[usd] - assert 15 == 99
+        Rule {
+            on: r"(?:FAILED|ERROR) (?P<file>[^\s:]+)::(?P<name>\S.*?)(?: - (?:AssertionError: )?(?P<message>.*))?$",
             then: Repeat,
         },
+        Rule { on: r"ERROR (?P<name>[^\s:]+\.\w+)(?: - (?P<message>.*))?$", then: Repeat },
         Rule {
-            on: r"=+ (?:(?P<failed>\d+) failed,? ?)?(?:(?P<passed>\d+) passed,? ?)?(?:(?P<skipped>\d+) skipped,? ?)?(?:\d+ (?:deselected|xfailed|xpassed|rerun),? ?)*(?:\d+ warnings?,? ?)?(?:(?P<errors>\d+) errors?)? in [\d.]+s.*=+$",
+            on: r"  (?P<file>[^\s:]+\.py):(?P<line>\d+): (?P<message>\w+Warning: .*)$",
+            then: Warning,
+        },
+        Rule { on: r"\[gw\d+\] \[ *\d+%\] [A-Z]+ ", then: Skip },
+        Rule { on: r"!{3,} (?P<message>\S.*?) !{3,}$", then: Result },
+        Rule { on: r"(?:=+ )?(?P<message>no tests ran)\b", then: Result },
+        Rule {
+            on: r"(?:=+ )?(?:(?P<failed>\d+) failed(?:, )?)?(?:(?P<passed>\d+) passed(?:, )?)?(?:(?P<skipped>\d+) skipped(?:, )?)?(?:\d+ (?:deselected|xfailed|xpassed)(?:, )?)*(?:(?P<warnings>\d+) warnings?(?:, )?)?(?:(?P<errors>\d+) errors?(?:, )?)?(?:\d+ [a-z ]+(?:, )?)*? in [\d.]+s\b",
             then: Counts,
         },
     ],
+    complete: Some(complete_pytest),
+    needs_sign: true,
     ..Format::DEFAULT
-}];
+};
+
+/// Writes the name of a test as in an id: `TestTotal::test_total[a.b]`. A difference is left out if
+/// the message shows the whole values.
+fn complete_pytest(failure: &mut summary::Failure) {
+    if let Some(message) = &mut failure.message
+        && let Some((values, _)) = message.split_once(": - ")
+        && !values.contains("...")
+    {
+        *message = values.to_owned();
+    }
+    let Some(name) = &failure.name else { return };
+    let is_file = name.contains('/') || name.ends_with(".py");
+    if is_file {
+        failure.file = Some(name.clone());
+        return;
+    }
+    let (path, parameters) = name.split_at(name.find('[').unwrap_or(name.len()));
+    failure.name = Some(format!("{}{parameters}", path.replace('.', "::")));
+}
+
+const UNITTEST: Format = Format {
+    name: "unittest",
+    kind: FormatKind::Tests,
+    rules: &[
+        Rule { on: r"(?:FAIL|ERROR): (?P<name>\w\S* \(\w[\w.]*\).*)$", then: Begin },
+        Rule { on: r"(?P<message>UNEXPECTED SUCCESS): (?P<name>\w+ \(\w[\w.]*\).*)$", then: Begin },
+        Rule { on: r"={70}$", then: Heading },
+        Rule { on: r"(?:Stdout|Stderr):$", then: Quote },
+        Rule { on: r#"  File "[^"]*(?:site-packages|lib/python\d)[^"]*", line"#, then: Keep },
+        Rule { on: r#"  File "(?P<file>[^"<]+)", line (?P<line>\d+)"#, then: Locate },
+        Rule { on: r"AssertionError: (?P<message>\S.*)$", then: Refill },
+        Rule {
+            on: r"(?P<message>[A-Za-z_][\w.]*(?:Error|Exception|Exit)(?:: .*)?)$",
+            then: Refill,
+        },
+        Rule { on: r"(?P<message>[A-Za-z_][\w.]*: .*)$", then: Fill },
+        Rule { on: r"Ran (?P<ran>\d+) tests? in [\d.]+s$", then: Counts },
+        Rule { on: r"OK(?: \((?:skipped=(?P<skipped>\d+))?.*\))?$", then: MoreCounts },
+        Rule {
+            on: r"FAILED \((?:failures=(?P<failed>\d+)(?:, )?)?(?:errors=(?P<errors>\d+)(?:, )?)?(?:skipped=(?P<skipped>\d+)(?:, )?)?(?:expected failures=\d+(?:, )?)?(?:unexpected successes=(?P<uncounted>\d+))?\)$",
+            then: MoreCounts,
+        },
+    ],
+    complete: Some(complete_unittest),
+    needs_sign: true,
+    ..Format::DEFAULT
+};
+
+/// Writes `test_total (tests.billing.TotalTest.test_total) (n=1)` as `TotalTest.test_total (n=1)`.
+/// A heading without a message is text that a test printed.
+fn complete_unittest(failure: &mut summary::Failure) {
+    if failure.message.is_none() {
+        failure.name = None;
+    }
+    let Some(name) = &failure.name else { return };
+    let Some((test, rest)) = name.split_once(" (") else { return };
+    let Some((class, parameters)) = rest.split_once(')') else { return };
+    let class = class.strip_suffix(test).unwrap_or(class).trim_end_matches('.');
+    let class = class.rsplit('.').next().unwrap_or_default();
+    let is_loader = class == "_FailedTest";
+    let prefix = if is_loader { String::new() } else { format!("{class}.") };
+    failure.name = Some(format!("{prefix}{test}{parameters}"));
+}
+
+const RUFF: Format = Format {
+    name: "ruff",
+    rules: &[
+        Rule {
+            on: r"(?P<message>(?:[A-Z]{1,5}\d{2,4}|invalid-syntax:|unformatted:) \S.*)$",
+            then: Begin,
+        },
+        Rule {
+            on: r" +--> (?P<file>\S.*?):(?:cell \d+:)?(?P<line>\d+):(?P<column>\d+)$",
+            then: Fill,
+        },
+        // The paths and places of `--output-format=grouped`.
+        Rule { on: r"(?P<file>[^\s:]+\.(?:pyi?|ipynb)):$", then: File },
+        Rule {
+            on: r" +(?P<line>\d+):(?P<column>\d+) +(?P<message>[A-Z]{1,5}\d{2,4} \S.*)$",
+            then: Failure,
+        },
+        Rule { on: r"(?P<message>Would reformat): (?P<file>\S.*)$", then: Failure },
+        Rule { on: r"Found \d+ errors? \(\d+ fixed, (?P<errors>\d+) remaining\)\.$", then: Counts },
+        Rule { on: r"Found (?P<errors>\d+) errors?\.$", then: Counts },
+        Rule { on: r"(?P<message>All checks passed)!$", then: Result },
+        Rule { on: r"(?P<message>\d+ files? would be reformatted.*)$", then: Result },
+    ],
+    block: BlockEnd::FirstOther,
+    complete: Some(complete_ruff),
+    ..Format::DEFAULT
+};
+
+/// The lines that flake8, older versions of ruff, and ruff with `--output-format=concise` print.
+const FLAKE8: Format = Format {
+    name: "ruff/flake8",
+    rules: &[
+        Rule {
+            on: r"(?P<file>[^\s:]+\.(?:pyi?|ipynb|toml)):(?:cell \d+:)?(?P<line>\d+):(?P<column>\d+): (?P<message>(?:[A-Z]{1,5}\d{1,4}|SyntaxError:|invalid-syntax:|E999) \S.*)$",
+            then: Failure,
+        },
+        Rule { on: r"Found \d+ errors? \(\d+ fixed, (?P<errors>\d+) remaining\)\.$", then: Counts },
+        Rule { on: r"Found (?P<errors>\d+) errors?\.$", then: Counts },
+    ],
+    complete: Some(complete_ruff),
+    ..Format::DEFAULT
+};
+
+/// Removes the mark of a fix. A heading without a place is text of another program.
+fn complete_ruff(failure: &mut summary::Failure) {
+    let message = failure.message.take().filter(|_| failure.file.is_some());
+    failure.message = message.map(|message| message.replacen(" [*]", "", 1));
+}
+
+const MYPY: Format = Format {
+    name: "mypy",
+    rules: &[
+        Rule {
+            on: r"(?P<file>[^\s:]+\.pyi?):(?P<line>\d+):(?:(?P<column>\d+):)?(?:\d+:\d+:)? error: (?P<message>\S.*?)$",
+            then: Failure,
+        },
+        Rule { on: r"(?P<file>[^\s:]+\.pyi?): error: (?P<message>\S.*)$", then: Failure },
+        Rule { on: r"Found (?P<errors>\d+) errors? in \d+ files? \(", then: Counts },
+        Rule { on: r"(?P<message>Success: no issues found in .*)$", then: Result },
+    ],
+    complete: Some(complete_mypy),
+    ..Format::DEFAULT
+};
+
+/// Removes the gap before the code of an error.
+fn complete_mypy(failure: &mut summary::Failure) {
+    if let Some(message) = &mut failure.message {
+        *message = message.replace("  [", " [");
+    }
+}
+
+const PYLINT: Format = Format {
+    name: "pylint",
+    rules: &[
+        Rule {
+            on: r"(?P<file>[^\s:]+):(?P<line>\d+):(?P<column>\d+): (?P<message>[EF]\d{4}: .*)$",
+            then: Failure,
+        },
+        Rule {
+            on: r"(?P<file>[^\s:]+):(?P<line>\d+):(?P<column>\d+): (?P<message>[WRC]\d{4}: .*)$",
+            then: Warning,
+        },
+        Rule {
+            on: r"(?P<file>[^\s:]+):(?P<line>\d+): \[[EF]\d{4}\(.*?\] (?P<message>\S.*)$",
+            then: Failure,
+        },
+        Rule {
+            on: r"(?P<file>[^\s:]+):(?P<line>\d+): \[[WRC]\d{4}\(.*?\] (?P<message>\S.*)$",
+            then: Warning,
+        },
+        Rule { on: r"Your code has been (?P<message>rated at \S+)", then: Result },
+    ],
+    ..Format::DEFAULT
+};
+
+const PIP: Format = Format {
+    name: "pip",
+    kind: FormatKind::Steps,
+    rules: &[
+        Rule {
+            on: r"ERROR: (?P<message>Could not find a version that satisfies the requirement [^()]*(?:\(from versions: [^)]{1,60}\))?)",
+            then: Failure,
+        },
+        Rule {
+            on: r"ERROR: (?P<message>(?:No matching distribution|Cannot install|Could not open requirements|Could not install packages|Failed building wheel|Could not build wheels|Failed to build|Invalid requirement|Package '.*' requires a different Python|.* is not a (?:supported wheel|valid editable)|Directory '.*' is not installable|HTTP error|Ignored the following|pip's dependency resolver).*?)\.?$",
+            then: Begin,
+        },
+        // The packages of a conflict.
+        Rule { on: r"    (?P<message>The user requested .*|\S+ \S+ depends on .*)$", then: Append },
+        Rule { on: r"(?:The conflict is caused by:|)$", then: Keep },
+        Rule { on: r"ERROR: ResolutionImpossible: ", then: Skip },
+        Rule { on: r" *error: subprocess-exited-with-error$", then: Skip },
+        // The step of a build, its exit code and the last error of its output.
+        Rule { on: r" *× (?P<name>\S.*?) did not run successfully\.$", then: Begin },
+        Rule { on: r" *│ (?P<message>exit code: \d+)$", then: Fill },
+        Rule { on: r" +(?P<message>[A-Z][\w.]*(?:Error|Exception)(?:: .*)?)$", then: Refill },
+        Rule { on: r" +(?P<message>(?:fatal )?error: .*)$", then: Refill },
+        Rule { on: r" +\[end of output\]$", then: End },
+        Rule { on: r" +", then: Keep },
+        Rule { on: r"(?P<message>Successfully installed .*)$", then: Result },
+    ],
+    block: BlockEnd::FirstOther,
+    ..Format::DEFAULT
+};
