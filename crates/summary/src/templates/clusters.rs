@@ -221,3 +221,56 @@ impl Node {
 fn count_lines(items: &[ClusterItem], members: &[usize]) -> u64 {
     members.iter().map(|member| items[*member].lines).sum()
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn find(lines: &[&[u32]]) -> Vec<Cluster> {
+        let items = lines.iter().map(|words| ClusterItem { words: words.to_vec(), lines: 1 });
+        let items: Vec<ClusterItem> = items.collect();
+        find_clusters(&items, (0..items.len()).collect())
+    }
+
+    #[test]
+    fn a_word_that_differs_everywhere_is_variable() {
+        let found = find(&[&[10, 21, 30], &[10, 22, 30], &[10, 23, 30], &[10, 24, 30]]);
+        let pattern = Pattern { words: vec![10, VARIABLE, 30], is_open: false };
+        assert_eq!(found, [Cluster { members: vec![0, 1, 2, 3], pattern }]);
+        assert!(found[0].pattern.is_tight());
+    }
+
+    #[test]
+    fn a_word_of_few_kinds_divides_the_lines() {
+        let mut lines: Vec<&[u32]> = vec![&[1, 50], &[1, 51], &[1, 52], &[1, 53], &[1, 54]];
+        lines.extend([&[2, 60, 70][..], &[2, 61, 70], &[2, 62, 70], &[2, 63, 70], &[9, 80]]);
+        let found = find(&lines);
+        let members: Vec<&[usize]> = found.iter().map(|found| found.members.as_slice()).collect();
+        assert_eq!(members, [&[0, 1, 2, 3, 4][..], &[5, 6, 7, 8], &[9]]);
+    }
+
+    #[test]
+    fn free_text_of_different_length_leaves_the_pattern_open() {
+        let found = find(&[&[10, 20], &[10, 21, 22], &[10, 23, 24, 25], &[10, 26, 27]]);
+        let pattern = Pattern { words: vec![10, VARIABLE], is_open: true };
+        assert_eq!(found[0].pattern, pattern);
+        assert!(pattern.matches(&[10, 99, 98, 97]) && !pattern.matches(&[11, 99]));
+        assert!(!pattern.is_tight());
+    }
+
+    proptest! {
+        #[test]
+        fn each_item_is_in_one_cluster(
+            lines in prop::collection::vec(prop::collection::vec(0_u32..6, 0..30), 0..60),
+        ) {
+            let lines: Vec<&[u32]> = lines.iter().map(Vec::as_slice).collect();
+            let found = find(&lines);
+            let mut members: Vec<usize> =
+                found.into_iter().flat_map(|cluster| cluster.members).collect();
+            members.sort_unstable();
+            prop_assert_eq!(members, (0..lines.len()).collect::<Vec<_>>());
+        }
+    }
+}

@@ -148,3 +148,49 @@ impl Column {
 fn is_far(value: f64, reference: f64) -> bool {
     value >= FAR_FACTOR * reference.max(1.0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads one number per line and returns the lines that are reported.
+    fn outliers(values: &[f64]) -> Vec<u64> {
+        let mut columns = NumberColumns::default();
+        for (line, value) in (1..).zip(values) {
+            columns.add(line, "text", &[LineNumber { column: 0, value: *value }]);
+        }
+        let found = columns.find_outliers(values.len() as u64);
+        found.into_iter().map(|line| line.number).collect()
+    }
+
+    #[test]
+    fn one_or_two_numbers_far_beyond_the_others_are_outliers() {
+        assert_eq!(outliers(&[10.0, 12.0, 900.0, 11.0]), [3]);
+        assert_eq!(outliers(&[900.0, 12.0, 800.0, 11.0, 10.0]), [1, 3]);
+        assert_eq!(outliers(&[0.0, 0.0, 0.0, 40.0]), [4]);
+    }
+
+    #[test]
+    fn numbers_that_grow_or_spread_are_no_outliers() {
+        assert_eq!(outliers(&[1.0, 2.0, 3.0, 4.0, 5.0]), [0; 0]);
+        assert_eq!(outliers(&[1.0, 4.0, 16.0, 64.0, 256.0]), [0; 0]);
+        assert_eq!(outliers(&[900.0, 800.0, 700.0, 1.0, 2.0]), [0; 0]);
+        assert_eq!(outliers(&[0.0, 1.0, 3.0]), [0; 0]);
+    }
+
+    #[test]
+    fn an_outlier_is_found_in_merged_columns() {
+        let read = |line: u64, values: &[f64]| {
+            let mut columns = NumberColumns::default();
+            for (line, value) in (line..).zip(values) {
+                columns.add(line, "text", &[LineNumber { column: 7, value: *value }]);
+            }
+            columns
+        };
+        let mut all = read(1, &[5.0, 6.0, 7.0]);
+        all.merge(&read(10, &[8.0, 700.0, 9.0]));
+        let found = all.find_outliers(6);
+        assert_eq!(found, [NumberedLine { number: 11, text: "text".to_owned() }]);
+        assert_eq!(all.find_outliers(20), [], "most lines have no number there");
+    }
+}
