@@ -92,7 +92,6 @@ def gradle(folder):
     output += ["", "212 tests completed, 3 failed", "", "> Task :app:test FAILED", "", "FAILURE: Build failed with an exception.", "", "* What went wrong:"]
     output += ["Execution failed for task ':app:test'.", "> There were failing tests. See the report at: file:///srv/app/app/build/reports/tests/test/index.html", ""]
     output += ["* Try:", "> Run with --scan to get full insights.", "", "BUILD FAILED in 41s", "54 actionable tasks: 31 executed, 23 up-to-date"]
-    task.add_text("the task", ":app:test")
     task.command = add_program(folder, "gradlew", "\n".join(output) + "\n", 1) + " test"
     return task
 
