@@ -54,7 +54,7 @@ pub(super) struct MaskedLine {
 pub(super) struct LineNumber {
     /// The index of the word times [`MAX_PARTS`], plus the index of the part in a list of numbers.
     pub(super) column: u16,
-    /// The magnitude, in bytes or seconds if a unit is known.
+    /// The magnitude, in bytes or microseconds if a unit is known.
     pub(super) value: f64,
 }
 
@@ -399,17 +399,18 @@ fn parse_digits(bytes: &[u8]) -> Option<(f64, &[u8])> {
     Some((value as f64, rest))
 }
 
-/// The number of bytes or seconds in a unit.
+/// The number of bytes or microseconds in a unit.
 fn unit_factor(unit: &[u8]) -> Option<f64> {
     Some(match unit {
-        b"B" | b"s" => 1.0,
+        b"B" => 1.0,
         b"K" | b"k" | b"KB" | b"kB" | b"Ki" | b"KiB" => 1024.0,
         b"M" | b"MB" | b"Mi" | b"MiB" => 1024.0 * 1024.0,
         b"G" | b"GB" | b"Gi" | b"GiB" => 1024.0 * 1024.0 * 1024.0,
         b"T" | b"TB" | b"Ti" | b"TiB" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
-        b"ns" => 1e-9,
-        b"us" | b"\xc2\xb5s" => 1e-6,
-        b"ms" => 1e-3,
+        b"ns" => 1e-3,
+        b"us" | b"\xc2\xb5s" => 1.0,
+        b"ms" => 1e3,
+        b"s" => 1e6,
         b"AM" | b"PM" => 1.0,
         _ => return None,
     })
@@ -562,7 +563,7 @@ mod tests {
     fn numbers_have_the_magnitude_of_their_unit() {
         assert_eq!(numbers("size 12K used"), [12288.0]);
         assert_eq!(numbers("4.5G\t./data"), [4.5 * 1024.0 * 1024.0 * 1024.0]);
-        assert_eq!(numbers("(18.5 MB) in 250 ms"), [18.5 * 1024.0 * 1024.0, 0.25]);
+        assert_eq!(numbers("(18.5 MB) in 250 ms"), [18.5 * 1024.0 * 1024.0, 250_000.0]);
         assert_eq!(numbers("1,234,567 rows, 12%"), [1_234_567.0, 12.0]);
         assert_eq!(numbers("1,22.5,2026-07-12,x"), [1.0, 22.5]);
         assert_eq!(numbers("10.0.0.1 12:30 v1.2.3 0x10 a1 99999999999999999999"), [0.0; 0]);
