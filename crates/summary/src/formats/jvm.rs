@@ -146,7 +146,7 @@ const GRADLE_TASK: Format = Format {
         Rule { on: r"\* What went wrong:$", then: Keep },
         Rule { on: r"\* What went wrong:$", then: Begin },
         Rule {
-            on: r"(?:> )?(?:There were failing tests|Compilation failed|Compilation error)\b",
+            on: r"\s*(?:> )?(?:There were failing tests|Compilation failed|Compilation error)\b",
             then: Drop,
         },
         Rule { on: r"Execution failed for task '(?P<name>[^']+)'", then: Fill },

@@ -104,12 +104,13 @@ const DOTNET: Format = Format {
         Rule { on: r"\[ERROR\] FATAL UNHANDLED EXCEPTION: (?P<message>\S.*)$", then: Begin },
         Rule { on: r"Unhandled Exception:$", then: Skip },
         Rule { on: r" *---> (?P<message>\S.*)$", then: CauseBelow },
+        Rule { on: r" *(?P<frame>---> \S.*)$", then: BeginBelow },
         Rule {
-            on: r"   ?at (?P<name>[\w.<>`+\[\],|$ ]+?) ?\(.*\)(?: \[0x\w+\])? in (?P<file>[^<>]+):(?:line )?(?P<line>\d+) ?(?:<---)?$",
+            on: r"\s{2,12}at (?P<name>[\w.<>`+\[\],|$ ]+?) ?\(.*\)(?: \[0x\w+\])? in (?P<file>[^<>]+):(?:line )?(?P<line>\d+) ?(?:<---)?$",
             then: BeginBelow,
         },
         Rule {
-            on: r"   ?at (?P<frame>[\w.<>`+\[\],|$]+) ?\(.*\)(?: \[0x\w+\] in <\w+>:0)? ?(?:<---)?$",
+            on: r"\s{2,12}at (?P<frame>[\w.<>`+\[\],|$]+) ?\(.*\)(?: \[0x\w+\] in <\w+>:0)? ?(?:<---)?$",
             then: BeginBelow,
         },
         Rule { on: r" +(?P<frame>--- End of inner exception stack trace ---)$", then: CauseBelow },
