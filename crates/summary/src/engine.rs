@@ -476,9 +476,10 @@ impl FormatState {
     }
 
     fn add_counts(&mut self, read: &Run) {
-        let counts_errors = read.counts.errors.is_some_and(|errors| errors > 0);
-        if self.format.kind == FormatKind::Diagnostics && counts_errors && self.run.is_empty() {
-            // Counts of another tool that prints them in the same form.
+        let is_uncertain =
+            self.format.kind == FormatKind::Diagnostics || !self.run.is_confirmed(self.format);
+        if is_uncertain && self.run.is_empty() && read.claims_failures(self.format.kind) {
+            // Counts of another tool that prints them in the same form, or output of a test.
             return;
         }
         let is_conflict = self.run.conflicts_with(read);
@@ -492,6 +493,7 @@ impl FormatState {
             self.run = next;
         }
         self.run.add_counts(read);
+        self.run.is_signed = true;
     }
 
     /// Ends the failure that has begun.

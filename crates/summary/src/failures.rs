@@ -185,6 +185,11 @@ impl Run {
         self.failure_count() == 0 && self.warnings.count == 0
     }
 
+    /// `true` if the tool counted failures.
+    pub(crate) fn claims_failures(&self, kind: FormatKind) -> bool {
+        claimed_failures(kind, &self.counts).is_some_and(|claimed| claimed > 0)
+    }
+
     /// `true` if the failures that the counts claim were read.
     pub(crate) fn has_claimed_failures(&self, kind: FormatKind) -> bool {
         let claimed = claimed_failures(kind, &self.counts).unwrap_or(0);

@@ -216,18 +216,9 @@ impl Effect {
         )
     }
 
-    /// `true` if the effect confirms that the run is one of the tool.
+    /// `true` if the effect confirms that the run is one of the tool. Counts do so too.
     pub(crate) const fn signs(self) -> bool {
-        matches!(
-            self,
-            Self::Sign
-                | Self::Heading
-                | Self::File
-                | Self::Result
-                | Self::Counts
-                | Self::MoreCounts
-                | Self::ApartCounts
-        )
+        matches!(self, Self::Sign | Self::Heading | Self::File | Self::Result)
     }
 
     /// `true` if the line has counts of the whole run.

@@ -2,6 +2,12 @@
 //! `CASE.summary` the expected text of its summary. `UPDATE_SUMMARIES=1` writes the expected texts
 //! anew; read them before they are committed.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "the files are part of the tests, and a variable of the shell chooses to write them"
+)]
+
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
