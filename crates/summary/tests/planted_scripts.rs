@@ -2,10 +2,17 @@
 //! claimed.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use proptest::prelude::*;
 use shellyard_summary::{Failure, Summarizer, Summary};
+
+/// Adds a line to a log.
+macro_rules! add_line {
+    ($log:ident, $($text:tt)*) => {
+        $log.push_str(&format!($($text)*));
+        $log.push('\n');
+    };
+}
 
 /// A failure that a generated log contains.
 #[derive(Debug, Clone)]
@@ -135,21 +142,21 @@ fn pytest_log(planted: &[Planted], noise: &[String], passed: u64, is_short: bool
     );
     log += "=================================== FAILURES ===================================\n";
     for Planted { file, name, line, message } in planted {
-        let _ = writeln!(
+        add_line!(
             log,
             "_________________________________ test_{name} __________________________________"
         );
-        let _ = if is_short {
-            writeln!(
+        if is_short {
+            add_line!(
                 log,
                 "tests/test_{file}.py:{line}: in test_{name}\n    check()\nsrc/{file}.py:3: in check\n    raise ValueError()\nE   ValueError: {message}"
-            )
+            );
         } else {
-            writeln!(
+            add_line!(
                 log,
                 "\n    def test_{name}():\n>       check()\n\ntests/test_{file}.py:{line}: \n_ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ \n\n    def check():\n>       raise ValueError()\nE       ValueError: {message}\n\nsrc/{file}.py:3: ValueError"
-            )
-        };
+            );
+        }
         if !noise.is_empty() {
             log += "----------------------------- Captured stdout call -----------------------------\n";
             log += &lines(noise);
@@ -157,10 +164,10 @@ fn pytest_log(planted: &[Planted], noise: &[String], passed: u64, is_short: bool
     }
     log += "=========================== short test summary info ============================\n";
     for Planted { file, name, .. } in planted {
-        let _ = writeln!(log, "FAILED tests/test_{file}.py::test_{name} - ValueError: ...");
+        add_line!(log, "FAILED tests/test_{file}.py::test_{name} - ValueError: ...");
     }
     let failed = planted.len();
-    let _ = writeln!(
+    add_line!(
         log,
         "==================== {failed} failed, {passed} passed, 1 skipped in 0.31s ===================="
     );
@@ -170,13 +177,13 @@ fn pytest_log(planted: &[Planted], noise: &[String], passed: u64, is_short: bool
 fn unittest_log(planted: &[Planted], noise: &[String]) -> String {
     let mut log = format!("FF.E\n{}", lines(noise));
     for Planted { file, name, line, message } in planted {
-        let _ = writeln!(
+        add_line!(
             log,
             "======================================================================\nFAIL: test_{name} (tests.test_{file}.ShopTest.test_{name})\n----------------------------------------------------------------------\nTraceback (most recent call last):\n  File \"/srv/app/tests/test_{file}.py\", line {line}, in test_{name}\n    self.check()\n  File \"/usr/lib/python3.11/unittest/case.py\", line 873, in assertEqual\n    assertion_func(first, second, msg=msg)\nAssertionError: {message}\n"
         );
     }
     let failed = planted.len();
-    let _ = writeln!(
+    add_line!(
         log,
         "----------------------------------------------------------------------\nRan {} tests in 0.003s\n\nFAILED (failures={failed})",
         failed + 4
@@ -187,16 +194,16 @@ fn unittest_log(planted: &[Planted], noise: &[String]) -> String {
 fn node_spec_log(planted: &[Planted], noise: &[String], passed: u64) -> String {
     let mut log = format!("▶ shop\n  ✔ opens (0.6ms)\n{}", lines(noise));
     for Planted { name, .. } in planted {
-        let _ = writeln!(log, "  ✖ {name} (13.55ms)");
+        add_line!(log, "  ✖ {name} (13.55ms)");
     }
     let failed = planted.len();
-    let _ = writeln!(
+    add_line!(
         log,
         "✖ shop (17.9ms)\nℹ tests {}\nℹ suites 1\nℹ pass {passed}\nℹ fail {failed}\nℹ cancelled 0\nℹ skipped 0\nℹ todo 0\nℹ duration_ms 3646.6\n\n✖ failing tests:",
         passed + failed as u64
     );
     for Planted { file, name, line, message } in planted {
-        let _ = writeln!(
+        add_line!(
             log,
             "\ntest at test/{file}.test.js:1:5\n✖ {name} (13.55ms)\n  Error: {message}\n      at check (/srv/app/src/{file}.js:4:26)\n      at TestContext.<anonymous> (/srv/app/test/{file}.test.js:{line}:14)\n      at Test.run (node:internal/test_runner/test:1047:25) {{\n    code: 'E_SHOP'\n  }}"
         );
@@ -207,17 +214,17 @@ fn node_spec_log(planted: &[Planted], noise: &[String], passed: u64) -> String {
 fn node_tap_log(planted: &[Planted], noise: &[String], passed: u64) -> String {
     let mut log = String::from("TAP version 13\n");
     for line in noise {
-        let _ = writeln!(log, "# {}", line.replace('#', "\\#"));
+        add_line!(log, "# {}", line.replace('#', "\\#"));
     }
     for (index, Planted { file, name, line, message }) in planted.iter().enumerate() {
         let number = index + 1;
-        let _ = writeln!(
+        add_line!(
             log,
             "# Subtest: {name}\nnot ok {number} - {name}\n  ---\n  duration_ms: 13.7\n  type: 'test'\n  location: '/srv/app/test/{file}.test.js:1:1'\n  failureType: 'testCodeFailure'\n  error: '{message}'\n  code: 'ERR_TEST_FAILURE'\n  stack: |-\n    TestContext.<anonymous> (/srv/app/test/{file}.test.js:{line}:10)\n    Test.run (node:internal/test_runner/test:1047:25)\n  ..."
         );
     }
     let failed = planted.len();
-    let _ = writeln!(
+    add_line!(
         log,
         "1..{failed}\n# tests {}\n# suites 0\n# pass {passed}\n# fail {failed}\n# cancelled 0\n# skipped 0\n# todo 0\n# duration_ms 2067.3",
         passed + failed as u64
@@ -229,22 +236,22 @@ fn jest_log(planted: &[Planted], noise: &[String], passed: u64) -> String {
     let mut log = String::new();
     let files = by_file(planted);
     for (file, failures) in &files {
-        let _ = writeln!(log, "FAIL test/{file}.test.js\n  ● Console\n");
+        add_line!(log, "FAIL test/{file}.test.js\n  ● Console\n");
         for line in noise {
-            let _ = writeln!(
+            add_line!(
                 log,
                 "    console.log\n      {line}\n\n      at Object.log (test/{file}.test.js:1:11)\n"
             );
         }
         for Planted { name, line, message, .. } in failures {
-            let _ = writeln!(
+            add_line!(
                 log,
                 "  ● shop › {name}\n\n    RangeError: {message}\n\n      2 |\n    > 3 |   throw new RangeError();\n        |         ^\n      4 |\n\n      at Shop.check (src/{file}.js:3:9)\n      at Object.check (test/{file}.test.js:{line}:18)\n"
             );
         }
     }
     let failed = planted.len();
-    let _ = writeln!(
+    add_line!(
         log,
         "PASS good/a.test.js\n\nTest Suites: {} failed, 1 passed, {} total\nTests:       {failed} failed, 1 skipped, {passed} passed, {} total\nSnapshots:   0 total\nTime:        0.3 s\nRan all test suites.",
         files.len(),
@@ -257,18 +264,18 @@ fn jest_log(planted: &[Planted], noise: &[String], passed: u64) -> String {
 fn vitest_log(planted: &[Planted], noise: &[String], passed: u64) -> String {
     let mut log = String::from("\n RUN  v4.1.12 /srv/app\n\n");
     if !noise.is_empty() {
-        let _ = writeln!(log, "stdout | test/a.test.mjs > prints\n{}", lines(noise));
+        add_line!(log, "stdout | test/a.test.mjs > prints\n{}", lines(noise));
     }
     let failed = planted.len();
-    let _ = writeln!(log, "⎯⎯⎯⎯⎯⎯ Failed Tests {failed} ⎯⎯⎯⎯⎯⎯⎯\n");
+    add_line!(log, "⎯⎯⎯⎯⎯⎯ Failed Tests {failed} ⎯⎯⎯⎯⎯⎯⎯\n");
     for (index, Planted { file, name, line, message }) in planted.iter().enumerate() {
         let number = index + 1;
-        let _ = writeln!(
+        add_line!(
             log,
             " FAIL  test/{file}.test.mjs > shop > {name}\nAssertionError: {message} // Object.is equality\n\n- Expected\n+ Received\n\n- 501\n+ 500\n\n ❯ check src/{file}.mjs:3:9\n ❯ test/{file}.test.mjs:{line}:28\n     11|   check();\n       |   ^\n\n⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯[{number}/{failed}]⎯\n"
         );
     }
-    let _ = writeln!(
+    add_line!(
         log,
         "\n Test Files  1 failed | 1 passed (2)\n      Tests  {failed} failed | {passed} passed | 1 skipped (99)\n   Start at  06:08:23\n   Duration  348ms"
     );
@@ -278,12 +285,12 @@ fn vitest_log(planted: &[Planted], noise: &[String], passed: u64) -> String {
 fn mocha_log(planted: &[Planted], noise: &[String], passed: u64) -> String {
     let mut log = format!("\n\n  shop\n    ✔ opens\n{}", lines(noise));
     for (index, Planted { name, .. }) in planted.iter().enumerate() {
-        let _ = writeln!(log, "    {}) {name}", index + 1);
+        add_line!(log, "    {}) {name}", index + 1);
     }
     let failed = planted.len();
-    let _ = writeln!(log, "\n\n  {passed} passing (61ms)\n  2 pending\n  {failed} failing\n");
+    add_line!(log, "\n\n  {passed} passing (61ms)\n  2 pending\n  {failed} failing\n");
     for (index, Planted { file, name, line, message }) in planted.iter().enumerate() {
-        let _ = writeln!(
+        add_line!(
             log,
             "  {}) shop\n       {name}:\n     RangeError: {message}\n      at Shop.check (src/{file}.js:4:26)\n      at Context.<anonymous> (test/{file}.test.js:{line}:18)\n      at process.processImmediate (node:internal/timers:484:21)\n",
             index + 1
@@ -296,20 +303,20 @@ fn playwright_log(planted: &[Planted], noise: &[String], passed: u64) -> String 
     let failed = planted.len();
     let mut log = format!("\nRunning {failed} tests using 2 workers\n\n{}\n", lines(noise));
     for (index, Planted { file, name, line, message }) in planted.iter().enumerate() {
-        let _ = writeln!(
+        add_line!(
             log,
             "  {}) [chromium] › tests/{file}.spec.ts:1:5 › shop › {name} ─────────────────\n\n    RangeError: {message}\n\n      2 |\n    > 3 |   throw new RangeError();\n        |         ^\n        at check (/srv/app/src/{file}.ts:4:9)\n        at /srv/app/tests/{file}.spec.ts:{line}:3\n\n    Error Context: test-results/{name}/error-context.md\n",
             index + 1
         );
     }
-    let _ = writeln!(log, "  {failed} failed");
+    add_line!(log, "  {failed} failed");
     for Planted { file, name, .. } in planted {
-        let _ = writeln!(
+        add_line!(
             log,
             "    [chromium] › tests/{file}.spec.ts:1:5 › shop › {name} ─────────────────"
         );
     }
-    let _ = writeln!(log, "  1 skipped\n  {passed} passed (26.6s)");
+    add_line!(log, "  1 skipped\n  {passed} passed (26.6s)");
     log
 }
 

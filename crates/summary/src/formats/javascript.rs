@@ -9,7 +9,10 @@ use crate::rules::{BlockEnd, Format, FormatKind, Rule};
 use crate::summary;
 
 pub(crate) const FORMATS: &[Format] =
-    &[NODE_TEST, TAP, JEST, VITEST, PLAYWRIGHT, MOCHA, ESLINT, TSC, NPM];
+    &[NODE_TEST, JEST, VITEST, PLAYWRIGHT, MOCHA, ESLINT, TSC, NPM];
+
+/// Formats that many tools print: those of the tools come first.
+pub(crate) const COMMON_FORMATS: &[Format] = &[TAP];
 
 /// The list of failing tests of the reporter `spec`.
 const NODE_TEST: Format = Format {
@@ -56,7 +59,7 @@ const TAP: Format = Format {
     kind: FormatKind::Tests,
     rules: &[
         Rule { on: r"TAP version \d+$", then: Run },
-        Rule { on: r"1\.\.\d+$", then: Sign },
+        Rule { on: r"\d+\.\.\d+$", then: Sign },
         Rule { on: r"\s*(?:not )?ok \d+\b.*# (?i:todo|skip)\b", then: ListEnd },
         Rule { on: r"\s*ok \d+\b", then: ListEnd },
         Rule {
@@ -136,6 +139,7 @@ const JEST: Format = Format {
         Rule { on: r"    (?P<message>SyntaxError: .*)$", then: Refill },
         Rule { on: r"    Snapshot name: ", then: Keep },
         Rule { on: r"    (?P<message>(?:Expected|Received|Snapshot)(?: \w+)?: .*)$", then: Append },
+        Rule { on: r"    (?P<message>Received function did not throw)$", then: Append },
         Rule { on: r"    [-+] (?:Expected|Received|Snapshot)  [-+] \d+$", then: Keep },
         Rule { on: r"    (?P<message>[-+] +\S.*?),?$", then: Append },
         Rule { on: r" +at .*node_modules/", then: Keep },
@@ -338,7 +342,7 @@ const NPM: Format = Format {
         Rule { on: r"npm (?:ERR!|error) (?P<message>command (?:sh|bash|cmd) .*)$", then: Append },
         Rule { on: r"npm (?:ERR!|error) workspace (?P<message>\S.*)$", then: Append },
         Rule {
-            on: r"npm (?:ERR!|error) (?P<message>404 Not Found .*|notarget No matching .*|enoent Could not .*|JSON\.parse Invalid .*|Exit status \d+|Found: .*|peer .*|.*EBADENGINE.*|request to .*|The `npm .*)$",
+            on: r"npm (?:ERR!|error) (?P<message>\d+ Not Found .*|notarget No matching .*|enoent Could not .*|JSON\.parse Invalid .*|Exit status \d+|Found: .*|peer .*|.*EBADENGINE.*|request to .*|The `npm .*)$",
             then: Append,
         },
         Rule { on: r"npm (?:ERR!|error)", then: Keep },

@@ -17,4 +17,5 @@ pub(crate) const FORMATS: &[&[Format]] = &[
     ruby_php::FORMATS,
     images::FORMATS,
     traces::FORMATS,
+    javascript::COMMON_FORMATS,
 ];
