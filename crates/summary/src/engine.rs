@@ -240,8 +240,10 @@ impl FormatState {
         let Some(open) = self.open.as_mut().filter(|open| awaits(open)) else { return false };
         let text = line.text.trim();
         if !text.is_empty() {
-            open.awaits_message = false;
-            open.failure.message = Some(clip(text));
+            // carts differ:
+            open.awaits_message = text.ends_with(':') && open.failure.message.is_none();
+            let head = open.failure.message.take().map_or_else(String::new, |head| head + " ");
+            open.failure.message = Some(clip(&(head + text)));
             self.run.last_line = line.number;
         }
         !text.is_empty()
@@ -385,6 +387,9 @@ impl FormatState {
 
     /// Adds or begins a failure.
     fn create(&mut self, effect: Effect, groups: &Captures<'_>, line: Line<'_>) {
+        // A failure without a name is one of the test that is watched.
+        let is_nameless = groups.name("name").is_none();
+        let watched = self.open.take_if(|open| open.is_watched && is_nameless);
         self.close();
         if effect == Effect::Repeat {
             let mut failure = self.new_failure(groups, line.number);
@@ -392,7 +397,10 @@ impl FormatState {
             self.run.repeat(failure);
             return;
         }
-        let mut open = self.new_open(groups, line);
+        let mut open = match watched {
+            Some(open) => open.continue_with(groups),
+            None => self.new_open(groups, line),
+        };
         open.is_warning = matches!(effect, Effect::Warning | Effect::BeginWarning);
         open.is_watched = effect == Effect::Watch;
         open.awaits_message = effect == Effect::BeginAbove;
@@ -411,9 +419,7 @@ impl FormatState {
         let Some(index) = self.watched.iter().position(is_same) else {
             return OpenFailure::new(failure, line.source, false);
         };
-        let mut open = self.watched.remove(index);
-        fill_fields(&mut open.failure, groups, Effect::Fill);
-        open
+        self.watched.remove(index).continue_with(groups)
     }
 
     /// Applies an effect of a line that stands between failures.

@@ -67,6 +67,12 @@ impl OpenFailure {
         }
     }
 
+    /// Adds the fields of a line that tells more of a watched test.
+    pub(crate) fn continue_with(mut self, groups: &Captures<'_>) -> Self {
+        fill_fields(&mut self.failure, groups, Effect::Refill);
+        self
+    }
+
     pub(crate) fn fill(&mut self, effect: Effect, groups: &Captures<'_>) {
         self.is_complete = effect == Effect::FillLast;
         if effect == Effect::Locate {

@@ -108,6 +108,10 @@ const TAP: Format = Format {
             then: Fill,
         },
         Rule { on: r"# +(?P<message>`.*' failed.*)$", then: Fill },
+        Rule {
+            on: r"# (?P<file>\S+): line (?P<line>\d+): (?P<message>syntax error.*)$",
+            then: Fill,
+        },
         Rule { on: r"\s*\.\.\.$", then: End },
         Rule { on: r"# tests \d+$", then: Counts },
         Rule { on: r"# suites \d+$", then: MoreCounts },
