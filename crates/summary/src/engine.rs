@@ -23,6 +23,8 @@ const MAX_BLOCK_LINES: u64 = 400;
 #[derive(Debug, Default)]
 pub struct Summarizer {
     formats: Vec<FormatState>,
+    /// The formats that read a failure now.
+    open: Vec<usize>,
     recent: RecentLines,
     /// Error and warning lines that no tool claims, without the recent ones.
     free: SeverityLines,
@@ -120,22 +122,27 @@ impl Summarizer {
             applied.extend(self.apply_matches(Line { text: inner, source, ..line }));
         }
         let mut is_claimed = !applied.is_empty();
-        for (index, state) in self.formats.iter_mut().enumerate() {
-            if state.open.is_some() && !applied.contains(&index) {
+        for &index in &self.open {
+            let Some(state) = self.formats.get_mut(index) else { continue };
+            if !applied.contains(&index) {
                 state.pass_line(source, inner);
             }
             is_claimed |= state.claims_lines(source);
         }
+        self.note_open(&[]);
         is_claimed
     }
 
     /// Applies the rules that match a line. Returns the formats of the rules.
     fn apply_matches(&mut self, line: Line<'_>) -> Vec<usize> {
         let rules = RuleSet::all();
-        let owner = self.formats.iter().position(FormatState::owns_lines);
-        let states = self.formats.iter_mut().enumerate();
-        let takers = states.filter_map(|(index, state)| state.take_message(line).then_some(index));
-        let takers: Vec<usize> = takers.collect();
+        let owns_lines =
+            |index: &usize| self.formats.get(*index).is_some_and(FormatState::owns_lines);
+        let owner = self.open.iter().copied().filter(owns_lines).min();
+        let mut takers = self.open.clone();
+        takers.retain(|index| {
+            self.formats.get_mut(*index).is_some_and(|state| state.take_message(line))
+        });
         let mut applied = takers.clone();
         let mut has_created = false;
         for rule in rules.matches(line.text) {
@@ -158,7 +165,19 @@ impl Summarizer {
             has_created |= rule.effect.creates() && state.run.is_confirmed(state.format);
             applied.push(rule.format);
         }
+        self.note_open(&applied);
         applied
+    }
+
+    /// Notes which formats read a failure, after rules of some formats were applied.
+    fn note_open(&mut self, applied: &[usize]) {
+        for index in applied {
+            if !self.open.contains(index) {
+                self.open.push(*index);
+            }
+        }
+        let formats = &self.formats;
+        self.open.retain(|index| formats.get(*index).is_some_and(|state| state.open.is_some()));
     }
 }
 
