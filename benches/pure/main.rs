@@ -1,10 +1,12 @@
-//! Benchmarks of the pure parts: they start no process and no server, so there is no floor.
+//! Benchmarks of the pure parts: they start no process and no server. Templates have a floor, all
+//! others have none.
 //!
 //! `cargo bench --bench pure` measures them, `-- --test` runs each once.
 
 mod policy;
 mod queue;
 mod reading;
+mod templates;
 mod views;
 
 use criterion::Criterion;
@@ -15,5 +17,6 @@ fn main() {
     policy::bench(&mut criterion);
     views::bench(&mut criterion);
     reading::bench(&mut criterion);
+    templates::bench(&mut criterion);
     criterion.final_summary();
 }
