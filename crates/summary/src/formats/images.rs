@@ -29,10 +29,7 @@ const DOCKER: Format = Format {
         Rule { on: DOCKER_END, then: FillLast },
         Rule { on: DOCKER_END, then: Failure },
         // The step itself, before it is told again.
-        Rule {
-            on: r"#\d+ (?:[\d.]+ )?ERROR: (?:process .* did not complete successfully|failed to |executor failed running)",
-            then: Skip,
-        },
+        Rule { on: r"#\d+ ERROR: ", then: Skip },
         Rule { on: r"#\d+ (?P<message>naming to \S+)", then: Result },
     ],
     ..Format::DEFAULT

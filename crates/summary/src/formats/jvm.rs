@@ -33,7 +33,7 @@ const MAVEN: Format = Format {
         Rule { on: r"\[INFO\] +(?P<message>BUILD (?:SUCCESS|FAILURE))$", then: Result },
         // The list of failures before the counts, and the help after the result.
         Rule {
-            on: r"\[(?:ERROR|WARNING)\] *(?:$|Failures: *$|Errors: *$|Flakes: *$|Tests in error: *$|-> \[Help|\[Help \d+\]|To see the full stack trace|Re-run Maven|For more information about|After correcting the problems|  mvn <args>|Please refer to |There are test failures|Errors?:$)",
+            on: r"\[(?:ERROR|WARNING)\] *(?:$|Failures: *$|Errors: *$|Flakes: *$|Tests in error: *$|-> \[Help|\[Help \d+\]|To see the full stack trace|Re-run Maven|For more information about|After correcting the problems|  mvn <args>|Please refer to |See .* for the individual test results|See dump files |There are test failures|Errors?:$)",
             then: Skip,
         },
         Rule { on: r"\[ERROR\]   (?:\S+[.>:]\S+|Run \d+: )", then: Skip },
