@@ -153,7 +153,7 @@ def long_build(folder):
     task = Task("build", "a 20 s build with 400 progress lines, polled once", add_script(folder, "build", LONG_BUILD), wait_s=5)
     task.add("progress after 5 s", r"\[ *(?:\d{2}|1\d\d)/400\] CXX")
     task.add_exit(0)
-    task.add_text("warning", "src/net/tls.cc:88:14", "warning: 'SSL_library_init' is deprecated")
+    task.add_text("warning", "src/net/tls.cc:88:14", "'SSL_library_init' is deprecated")
     task.add_text("result", "Build finished: dist/app.bin 14.2 MB, 1 warning")
     return task
 
