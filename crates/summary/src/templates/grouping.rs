@@ -278,6 +278,7 @@ impl<'a> Grouping<'a> {
     pub(super) fn report(&self) -> LineGroups {
         let groups = self.groups.iter().filter(|group| group.lines > 1).take(MAX_GROUPS);
         let mut rare = self.find_outliers();
+        rare.truncate(MAX_RARE / 2);
         if self.has_rare_lines() {
             let room = MAX_RARE.saturating_sub(rare.len());
             rare.extend(self.find_rare(room));

@@ -4,23 +4,26 @@
 //! of the masked line are counted by one [`TemplateEntry`], which keeps the first and the last of
 //! them. [`TemplateTable::groups`] then divides the templates into clusters (see `clusters`):
 //!
-//! - A cluster is **tight** if its lines are alike in most words, such as a listing whose only
-//!   constant difference is the name. All its lines are one group.
+//! - A cluster is **tight** if its lines are alike in most words, such as a listing in which only
+//!   the names differ. All its lines are one group.
 //! - It is **loose** if its lines have some words in common and free text after them, such as the
 //!   subjects of commits behind their hashes. Its frequent templates are groups of their own, and
 //!   the rest is clustered once more.
 //!
-//! A cluster is **regular** if it has enough lines: one line in a thousand if it is tight, one in
-//! fifty if it is loose and at least one word is the same everywhere. A line is **rare** if
+//! Groups that differ in one word are joined if there are three or more of them, and so are groups
+//! of which one has the pattern of the other. A group is **regular** if it has enough lines: four
+//! if at most one word differs, one line in a thousand if it is tight, and one in fifty if it is
+//! loose and at least one word is the same everywhere. A line is **rare** if
 //!
-//! - it is not part of a regular cluster, its template occurs at most three times, and regular
-//!   clusters make up 98 % of all lines: in prose, source code or a patch nothing is rare; or
+//! - it is not part of a regular group, its template occurs at most three times, and regular groups
+//!   make up 98 % of all lines: in prose, source code or a patch nothing is rare; or
 //! - one of its numbers is far beyond all others at its position (see `outliers`), in a group that
 //!   has at least a fifth of all lines.
 //!
-//! Memory: when the table holds `MAX_TEMPLATES` templates, its regular clusters replace their
-//! members, and from then on take in the lines that have their pattern. Templates of no regular
-//! cluster that occurred once are dropped and only counted.
+//! Memory: a table holds at most 8,192 templates, with 400 bytes of their first and of their last
+//! line. When it is full, its regular groups replace their members, and from then on take in the
+//! lines that have their pattern. Other templates that occurred once are dropped and only counted
+//! unless nearly all lines are regular. The lines of a table that is never full are counted exactly.
 
 mod clusters;
 mod entry;

@@ -464,7 +464,7 @@ mod tests {
             let groups = table.groups();
             prop_assert_eq!(&groups, &table.groups());
             prop_assert!(counts(&groups).iter().sum::<u64>() <= lines.len() as u64);
-            prop_assert!(groups.groups.len() <= 8 && groups.rare.len() <= 14);
+            prop_assert!(groups.groups.len() <= 8 && groups.rare.len() <= 10);
             for line in groups.rare {
                 let index = usize::try_from(line.number).unwrap() - 1;
                 prop_assert_eq!(&line.text, &lines[index]);
