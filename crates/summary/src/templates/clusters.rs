@@ -100,22 +100,22 @@ impl Pattern {
 /// belongs to one of them.
 pub(super) fn find_clusters(items: &[ClusterItem], members: Vec<usize>) -> Vec<Cluster> {
     let mut clusters = Vec::new();
-    let mut open = vec![Node { members, pattern: Pattern::default() }];
+    let mut open = vec![ClusterNode { members, pattern: Pattern::default() }];
     while let Some(mut node) = open.pop() {
         loop {
             match node.examine(items) {
-                Step::Extend(word) => node.pattern.words.push(word),
-                Step::Close => break,
-                Step::Open => {
+                ClusterStep::Extend(word) => node.pattern.words.push(word),
+                ClusterStep::Close => break,
+                ClusterStep::Open => {
                     node.pattern.is_open = true;
                     break;
                 }
-                Step::Split(mut parts) => {
+                ClusterStep::Split(mut parts) => {
                     node.members = parts.pop().unwrap_or_default();
                     open.extend(
                         parts
                             .into_iter()
-                            .map(|members| Node { members, pattern: node.pattern.clone() }),
+                            .map(|members| ClusterNode { members, pattern: node.pattern.clone() }),
                     );
                 }
             }
@@ -129,13 +129,13 @@ pub(super) fn find_clusters(items: &[ClusterItem], members: Vec<usize>) -> Vec<C
 }
 
 /// A set of items that have the first words in common.
-struct Node {
+struct ClusterNode {
     members: Vec<usize>,
     pattern: Pattern,
 }
 
-/// The next step for a [`Node`].
-enum Step {
+/// The next step for a [`ClusterNode`].
+enum ClusterStep {
     /// All items have this word at the position, or it is variable.
     Extend(u32),
     /// All lines end here.
@@ -146,24 +146,24 @@ enum Step {
     Split(Vec<Vec<usize>>),
 }
 
-impl Node {
-    fn examine(&self, items: &[ClusterItem]) -> Step {
+impl ClusterNode {
+    fn examine(&self, items: &[ClusterItem]) -> ClusterStep {
         let position = self.pattern.words.len();
         if position >= MAX_WORDS {
-            return Step::Open;
+            return ClusterStep::Open;
         }
         let total = count_lines(items, &self.members);
         let ended: Vec<usize> = self.at_end(items, position);
         let ended_lines = count_lines(items, &ended);
         if ended_lines == total {
-            return Step::Close;
+            return ClusterStep::Close;
         }
         let is_after_variable = self.pattern.words.last() == Some(&VARIABLE);
         if is_after_variable && ended_lines * 10 >= total * 9 {
-            return Step::Close;
+            return ClusterStep::Close;
         }
         if is_after_variable && ended_lines * 20 >= total {
-            return Step::Open;
+            return ClusterStep::Open;
         }
         // Single lines that end in free text say nothing about the words at this position.
         let skipped = if is_after_variable { ended } else { Vec::new() };
@@ -176,7 +176,7 @@ impl Node {
     }
 
     /// Divides the members by their words at `position` if few words make up nearly all lines.
-    fn divide(&self, items: &[ClusterItem], position: usize, skipped: Vec<usize>) -> Step {
+    fn divide(&self, items: &[ClusterItem], position: usize, skipped: Vec<usize>) -> ClusterStep {
         let word_at = |member: usize| items[member].words.get(position).copied().unwrap_or(END);
         let members = self.members.iter().copied();
         let members = members.filter(|member| skipped.binary_search(member).is_err());
@@ -198,14 +198,14 @@ impl Node {
         }
         let common_lines: u64 = common.iter().map(|(lines, _)| lines).sum();
         if common_lines * 5 < total * 4 {
-            return Step::Extend(VARIABLE);
+            return ClusterStep::Extend(VARIABLE);
         }
         common.sort_by_key(|(lines, part)| (*lines, part[0]));
         let mut parts: Vec<Vec<usize>> = common.into_iter().map(|(_, part)| part).collect();
         if let [part] = parts.as_slice()
             && others.is_empty()
         {
-            return Step::Extend(word_at(part[0]));
+            return ClusterStep::Extend(word_at(part[0]));
         }
         if let Some(largest) = parts.last_mut() {
             largest.extend(skipped);
@@ -215,7 +215,7 @@ impl Node {
             others.sort_unstable();
             parts.insert(0, others);
         }
-        Step::Split(parts)
+        ClusterStep::Split(parts)
     }
 }
 
