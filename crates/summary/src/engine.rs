@@ -16,6 +16,8 @@ use crate::summary::{Failure, Summary, ToolReport};
 const MAX_WATCHED: usize = 64;
 /// Lines from one line with counts to the next one: a blank line may stand between them.
 const COUNTS_GAP: u64 = 2;
+/// Sources whose failures are read at the same time.
+const MAX_PARKED: usize = 16;
 /// A failure that no rule ended is over after this many lines.
 const MAX_BLOCK_LINES: u64 = 400;
 
@@ -72,7 +74,7 @@ impl Summarizer {
     /// Notes that lines are skipped: those before and after do not belong together.
     pub fn skip(&mut self) {
         for state in &mut self.formats {
-            state.close();
+            state.close_all();
         }
     }
 
@@ -113,12 +115,14 @@ impl Summarizer {
     fn apply_rules(&mut self, number: u64, text: &str, prefix: Option<SourcePrefix<'_>>) -> bool {
         let follows_blank = self.recent.iter().last().is_some_and(RecentLine::is_blank);
         let line = Line { number, text, source: "", follows_blank };
+        self.switch_source("");
         let mut applied = self.apply_matches(line);
         let mut source = "";
         let mut inner = text;
         if let Some(prefix) = prefix {
             source = prefix.source;
             inner = text.get(prefix.bytes..).unwrap_or_default();
+            self.switch_source(source);
             applied.extend(self.apply_matches(Line { text: inner, source, ..line }));
         }
         let mut is_claimed = !applied.is_empty();
@@ -169,6 +173,15 @@ impl Summarizer {
         applied
     }
 
+    /// Takes up the failures of a source where its last line left them.
+    fn switch_source(&mut self, source: &str) {
+        for &index in &self.open {
+            if let Some(state) = self.formats.get_mut(index) {
+                state.switch_source(source);
+            }
+        }
+    }
+
     /// Notes which formats read a failure, after rules of some formats were applied.
     fn note_open(&mut self, applied: &[usize]) {
         for index in applied {
@@ -177,7 +190,7 @@ impl Summarizer {
             }
         }
         let formats = &self.formats;
-        self.open.retain(|index| formats.get(*index).is_some_and(|state| state.open.is_some()));
+        self.open.retain(|index| formats.get(*index).is_some_and(FormatState::has_open));
     }
 }
 
@@ -222,6 +235,8 @@ struct FormatState {
     /// The number of the last line with counts.
     counts_line: u64,
     open: Option<OpenFailure>,
+    /// Failures that lines of other sources fill.
+    parked: Vec<OpenFailure>,
     /// Failures of tests that have not ended, the oldest first.
     watched: Vec<OpenFailure>,
     /// The runs before the present one, as one report.
@@ -240,6 +255,7 @@ impl FormatState {
             is_quoting: false,
             counts_line: 0,
             open: None,
+            parked: Vec::new(),
             watched: Vec::new(),
             earlier: None,
             run: Run::default(),
@@ -266,6 +282,27 @@ impl FormatState {
             self.run.last_line = line.number;
         }
         !text.is_empty()
+    }
+
+    /// `true` if a failure has begun, of any source.
+    fn has_open(&self) -> bool {
+        self.open.is_some() || !self.parked.is_empty()
+    }
+
+    /// Puts aside the failure of another source, and takes up that of this source.
+    fn switch_source(&mut self, source: &str) {
+        self.parked.extend(self.open.take_if(|open| open.source != source));
+        if self.open.is_none()
+            && let Some(index) = self.parked.iter().position(|open| open.source == source)
+        {
+            self.open = Some(self.parked.remove(index));
+        }
+        if self.parked.len() > MAX_PARKED {
+            let oldest = self.parked.remove(0);
+            let present = self.open.replace(oldest);
+            self.close();
+            self.open = present;
+        }
     }
 
     /// `true` if error lines of the source are part of the failure that has begun. A step does not
@@ -521,6 +558,15 @@ impl FormatState {
         self.run.is_signed = true;
     }
 
+    /// Ends all failures that have begun.
+    fn close_all(&mut self) {
+        self.close();
+        while let Some(open) = self.parked.pop() {
+            self.open = Some(open);
+            self.close();
+        }
+    }
+
     /// Ends the failure that has begun.
     fn close(&mut self) {
         let Some(open) = self.open.take() else { return };
@@ -567,7 +613,8 @@ impl FormatState {
     /// The report of all runs, an unfinished failure included.
     fn report(&self) -> ToolReport {
         let mut run = self.run.clone();
-        if let Some(open) = self.open.clone().filter(|open| !open.is_watched) {
+        let open = self.parked.iter().chain(&self.open).filter(|open| !open.is_watched);
+        for open in open.cloned() {
             let is_warning = open.is_warning;
             run.uncounted += u64::from(open.is_uncounted);
             let mut failure = open.into_failure();

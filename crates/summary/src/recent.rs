@@ -5,8 +5,10 @@ use std::collections::VecDeque;
 use crate::severity::LineSeverity;
 use crate::source::SourcePrefix;
 
-/// The lines among which the message of a trace is searched.
+/// The lines of a source among which the message of a trace is searched.
 const HEAD_LINES: usize = 8;
+/// The lines that are kept, of all sources.
+const RECENT_LINES: usize = 24;
 /// The longest text that is kept of a line, in bytes.
 const LINE_BYTES: usize = 1200;
 /// Words of a message that no level marks as an error.
@@ -71,7 +73,7 @@ impl RecentLines {
         prefix: Option<SourcePrefix<'_>>,
         settle: impl FnOnce(&RecentLine),
     ) -> &mut RecentLine {
-        let is_full = self.lines.len() >= HEAD_LINES;
+        let is_full = self.lines.len() >= RECENT_LINES;
         let mut line = if is_full { self.lines.pop_front() } else { None }.unwrap_or_default();
         if is_full {
             settle(&line);
@@ -86,8 +88,8 @@ impl RecentLines {
 
     /// The nearest line of a source that names an error or a warning and that nothing claims.
     pub(crate) fn find_head(&self, source: &str) -> Option<&RecentLine> {
-        let mut lines = self.lines.iter().rev();
-        lines.find(|line| line.is_from(source) && !line.is_claimed && line.names_error())
+        let lines = self.lines.iter().rev().filter(|line| line.is_from(source));
+        lines.take(HEAD_LINES).find(|line| !line.is_claimed && line.names_error())
     }
 
     /// Claims all lines of a source from a line on.

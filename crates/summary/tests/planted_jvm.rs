@@ -405,6 +405,21 @@ fn trace_log(language: Language, planted: &[Planted], noise: &[String]) -> Strin
     log
 }
 
+/// Mixes the logs of containers as docker compose does; the choices say whose line is next.
+fn interleave(logs: &[String], choices: &[usize]) -> String {
+    let mut parts: Vec<_> = logs.iter().map(|log| log.lines().peekable()).collect();
+    let mut mixed = String::new();
+    for index in choices.iter().copied().chain((0..logs.len()).cycle()) {
+        if parts.iter_mut().all(|part| part.peek().is_none()) {
+            break;
+        }
+        if let Some(line) = parts.get_mut(index).and_then(Iterator::next) {
+            mixed += &format!("app-{index}  | {line}\n");
+        }
+    }
+    mixed
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
@@ -527,6 +542,38 @@ proptest! {
             let has = |part: &str| places.iter().any(|place| place.contains(part));
             prop_assert!(has(&format!(":{line}")) && has(name), "{trace:?}\n{log}");
             prop_assert!(has("gone"), "{trace:?}\n{log}");
+        }
+    }
+
+    #[test]
+    fn noise_alone(noise in proptest::collection::vec(noise(), 1..8)) {
+        let log = lines(&noise.concat());
+        let summary = summarize(&log);
+        prop_assert!(summary.tools.is_empty(), "{:?}\n{}", summary.tools, log);
+        prop_assert!(summary.traces.is_empty(), "{:?}\n{}", summary.traces, log);
+        prop_assert_eq!(summary.errors.count, 0, "{:?}\n{}", summary.errors, log);
+    }
+
+    #[test]
+    fn traces_of_containers(
+        planted in planted(),
+        choices in proptest::collection::vec(Just([0_usize, 1, 2]).prop_shuffle(), 100),
+        language in prop_oneof![
+            Just(Language::Java), Just(Language::JavaScript), Just(Language::Python),
+        ],
+    ) {
+        let logs: Vec<String> =
+            planted.chunks(planted.len().div_ceil(3)).map(|part| trace_log(language, part, &[])).collect();
+        let log = interleave(&logs, &choices.concat());
+        let summary = summarize(&log);
+        prop_assert_eq!(summary.traces.len(), planted.len(), "{:?}\n{}", summary.traces, log);
+        for Planted { name, line, message, .. } in &planted {
+            let is_told = summary.traces.iter().any(|trace| {
+                let has = |part: &str| trace.frames.iter().any(|frame| frame.contains(part));
+                let told = trace.message.as_ref().is_some_and(|told| told.contains(message));
+                told && has(&format!(":{line}")) && has(name) && has("gone")
+            });
+            prop_assert!(is_told, "{name}: {:?}\n{}", summary.traces, log);
         }
     }
 }
