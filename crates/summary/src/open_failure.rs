@@ -79,6 +79,11 @@ impl OpenFailure {
             self.locate(groups);
             return;
         }
+        let is_empty = groups.name("message").is_some_and(|text| text.is_empty());
+        if effect == Effect::Refill && is_empty {
+            self.forget_message();
+            return;
+        }
         let message = group(groups, "message");
         if self.is_in_cause {
             self.name_cause(message);
@@ -125,6 +130,16 @@ impl OpenFailure {
                 self.appended += usize::from(effect == Effect::Append);
             }
         }
+    }
+
+    /// Removes the message, and the place that a frame told: another exception follows.
+    fn forget_message(&mut self) {
+        self.failure.message = None;
+        if matches!(self.place_rank, PlaceRank::AnyFile | PlaceRank::TestFile) {
+            self.failure.file = None;
+            self.failure.line = None;
+        }
+        self.place_rank = PlaceRank::None;
     }
 
     /// Takes the place of a frame if no better one is known.
@@ -248,9 +263,6 @@ pub(crate) fn fill_fields(failure: &mut Failure, groups: &Captures<'_>, effect: 
     };
     fill_text(&mut failure.name, "name");
     fill_text(&mut failure.message, "message");
-    if replaces && groups.name("message").is_some_and(|text| text.is_empty()) {
-        failure.message = None;
-    }
     // A place is replaced as a whole: a line belongs to its file.
     let has_place = failure.line.is_some();
     fill_text(&mut failure.file, "file");

@@ -122,7 +122,8 @@ pub(crate) enum Effect {
     /// Fills the empty fields; the next line that is not empty is the message. The message is
     /// complete if there is one already.
     FillAbove,
-    /// Replaces the fields of the failure that has begun. An empty `message` removes the message.
+    /// Replaces the fields of the failure that has begun. An empty `message` removes the message
+    /// and the place of its frames.
     Refill,
     /// Fills the empty fields; the next line that is not empty, and that no rule reads, is the
     /// message if there is none yet.

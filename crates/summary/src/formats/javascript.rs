@@ -172,8 +172,9 @@ const VITEST: Format = Format {
     kind: FormatKind::Tests,
     rules: &[
         Rule { on: r" (?:RUN|DEV)  v\d", then: Run },
-        // A file that has no tests, or that cannot be loaded.
-        Rule { on: r" FAIL  (?:\|.*\| )?(?P<name>(?P<file>\S+)) \[ \S+ \]$", then: BeginUncounted },
+        // Files that cannot be loaded, and groups whose preparation fails.
+        Rule { on: r"⎯+ Failed Suites (?P<uncounted>\d+) ⎯+$", then: Counts },
+        Rule { on: r" FAIL  (?:\|.*\| )?(?P<name>(?P<file>\S+)) \[ \S+ \]$", then: BeginAwaiting },
         Rule { on: r" FAIL  (?:\|.*\| )?(?P<file>\S+) > (?P<name>\S.*)$", then: BeginAwaiting },
         Rule { on: r"AssertionError: (?P<message>\S.*?)(?: // .*)?$", then: Fill },
         // Only the changed parts of objects: short values are in the message.
@@ -346,7 +347,7 @@ const NPM: Format = Format {
         Rule { on: r"npm (?:ERR!|error) (?P<message>command (?:sh|bash|cmd) .*)$", then: Append },
         Rule { on: r"npm (?:ERR!|error) workspace (?P<message>\S.*)$", then: Append },
         Rule {
-            on: r"npm (?:ERR!|error) (?P<message>\d+ Not Found .*|notarget No matching .*|enoent Could not .*|JSON\.parse Invalid .*|Exit status \d+|Found: .*|peer .*|.*EBADENGINE.*|request to .*|The `npm .*)$",
+            on: r"npm (?:ERR!|error) (?P<message>\d+ Not Found .*|notarget No matching .*|enoent Could not .*|JSON\.parse Invalid .*|Exit status \d+|Failed at the .* script|Found: .*|peer .*|.*EBADENGINE.*|request to .*|The `npm .*)$",
             then: Append,
         },
         Rule { on: r"npm (?:ERR!|error)", then: Keep },

@@ -14,10 +14,8 @@ const PYTEST: Format = Format {
     kind: FormatKind::Tests,
     rules: &[
         Rule { on: r"=+ test session starts =+$", then: Run },
-        Rule {
-            on: r"=+ (?:ERRORS|FAILURES|PASSES|XFAILURES|XPASSES|warnings summary.*|short test summary info|slowest .*|.* tests? durations?) =+$",
-            then: Heading,
-        },
+        Rule { on: r"(?:=+ )?(?P<message>no tests ran)\b", then: Result },
+        Rule { on: r"={8,} [A-Za-z][^=]* ={8,}$|_+ coverage: .* _+$", then: Heading },
         // ____________ ERROR at setup of test_total ____________
         Rule { on: r"_+ ERROR at (?:setup|teardown) of (?P<name>\S.*?) _+$", then: Begin },
         Rule { on: r"_+ ERROR collecting (?P<name>\S.*?) _+$", then: Begin },
@@ -44,7 +42,7 @@ const PYTEST: Format = Format {
         Rule { on: r"(?P<message>[A-Za-z_][\w.]*(?:Error|Exception|Exit)(?:: .*)?)$", then: Fill },
         // FAILED tests/test_billing.py::TestTotal::test_total[usd] - assert 15 == 99
         Rule {
-            on: r"(?:FAILED|ERROR) (?P<file>[^\s:]+)::(?P<name>\S.*?)(?: - (?:AssertionError: )?(?P<message>.*))?$",
+            on: r"(?:FAILED|ERROR) (?P<file>[^\s:]+)::(?P<name>[^\s\[]+(?:\[.*?\])?|\S.*?)(?: - (?:AssertionError: )?(?P<message>.*))?$",
             then: Repeat,
         },
         Rule { on: r"ERROR (?P<name>[^\s:]+\.\w+)(?: - (?P<message>.*))?$", then: Repeat },
@@ -54,7 +52,6 @@ const PYTEST: Format = Format {
         },
         Rule { on: r"\[gw\d+\] \[ *\d+%\] [A-Z]+ ", then: Skip },
         Rule { on: r"!{3,} (?P<message>\S.*?) !{3,}$", then: Result },
-        Rule { on: r"(?:=+ )?(?P<message>no tests ran)\b", then: Result },
         Rule {
             on: r"(?:=+ )?(?:(?P<failed>\d+) failed(?:, )?)?(?:(?P<passed>\d+) passed(?:, )?)?(?:(?P<skipped>\d+) skipped(?:, )?)?(?:\d+ (?:deselected|xfailed|xpassed)(?:, )?)*(?:(?P<warnings>\d+) warnings?(?:, )?)?(?:(?P<errors>\d+) errors?(?:, )?)?(?:\d+ [a-z ]+(?:, )?)*? in [\d.]+s\b",
             then: Counts,
@@ -69,10 +66,11 @@ const PYTEST: Format = Format {
 /// the message shows the whole values.
 fn complete_pytest(failure: &mut summary::Failure) {
     if let Some(message) = &mut failure.message
-        && let Some((values, _)) = message.split_once(": - ")
-        && !values.contains("...")
+        && let Some(end) = message.find(": - ").or_else(|| message.find(": + "))
+        && message.starts_with("assert ")
+        && !message[..end].contains("...")
     {
-        *message = values.to_owned();
+        message.truncate(end);
     }
     let Some(name) = &failure.name else { return };
     let is_file = name.contains('/') || name.ends_with(".py");
@@ -92,6 +90,10 @@ const UNITTEST: Format = Format {
         Rule { on: r"(?P<message>UNEXPECTED SUCCESS): (?P<name>\w+ \(\w[\w.]*\).*)$", then: Begin },
         Rule { on: r"={70}$", then: Heading },
         Rule { on: r"(?:Stdout|Stderr):$", then: Quote },
+        Rule {
+            on: r"(?P<message>)(?:The above exception was the direct cause|During handling of the above exception)",
+            then: Refill,
+        },
         Rule { on: r#"  File "[^"]*(?:site-packages|lib/python\d)[^"]*", line"#, then: Keep },
         Rule { on: r#"  File "(?P<file>[^"<]+)", line (?P<line>\d+)"#, then: Locate },
         Rule { on: r"AssertionError: (?P<message>\S.*)$", then: Refill },
