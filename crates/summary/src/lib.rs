@@ -11,6 +11,7 @@
 
 mod engine;
 mod failures;
+mod format_state;
 mod formats;
 mod frames;
 mod open_failure;
