@@ -20,7 +20,8 @@ const NODE_TEST: Format = Format {
     kind: FormatKind::Tests,
     rules: &[
         Rule { on: r"ℹ tests \d+$", then: Counts },
-        Rule { on: r"ℹ suites \d+$", then: MoreCounts },
+        // A group whose preparation fails is listed, and not counted among the tests.
+        Rule { on: r"ℹ suites (?P<uncounted>\d+)$", then: MoreCounts },
         Rule { on: r"ℹ pass (?P<passed>\d+)$", then: MoreCounts },
         Rule { on: r"ℹ fail (?P<failed>\d+)$", then: MoreCounts },
         Rule { on: r"ℹ cancelled (?P<errors>\d+)$", then: MoreCounts },
@@ -36,6 +37,7 @@ const NODE_TEST: Format = Format {
         Rule { on: r"  \+ actual - expected", then: Keep },
         Rule { on: r"  (?P<message>[-+] +\S.*?),?$", then: Append },
         Rule { on: r"  (?P<message>'.*')$", then: Append },
+        Rule { on: r"    (?P<message>assert\b.*\(.*)$", then: Append },
         Rule { on: r"      at .*node:", then: Keep },
         Rule {
             on: r"      at (?:.*\()?(?P<file>[^\s()]+):(?P<line>\d+):\d+\)?(?: \{)?$",
@@ -51,6 +53,16 @@ const NODE_TEST: Format = Format {
 /// Removes the message of a file that cannot be loaded: its trace tells more.
 fn complete_node_test(failure: &mut summary::Failure) {
     failure.message.take_if(|message| message == "'test failed'");
+    shorten_comparison(failure);
+}
+
+/// Writes the comparison of two values as older versions of Node.js do: `'a' !== 'b'`.
+fn shorten_comparison(failure: &mut summary::Failure) {
+    let Some(message) = &mut failure.message else { return };
+    let values = message.strip_prefix("Expected values to be strictly equal: + ");
+    if let Some((actual, expected)) = values.and_then(|values| values.split_once(", - ")) {
+        *message = format!("{actual} !== {expected}");
+    }
 }
 
 /// The Test Anything Protocol, with the details that Node.js, mocha, tap, Perl and bats add.
@@ -76,6 +88,7 @@ const TAP: Format = Format {
         },
         Rule { on: r"\s+error: '(?P<message>.*)'$", then: Fill },
         Rule { on: r"\s+(?P<message>'.*')$", then: Append },
+        Rule { on: r"\s+(?P<message>assert\b.*\(.*)$", then: Append },
         Rule { on: r"\s+error: [|>]-?$", then: FillAwaiting },
         Rule { on: r"\s+stack: [|>]-?$", then: Keep },
         Rule { on: r"\s+(?P<message>Expected values to be .*?):$", then: Fill },
@@ -114,12 +127,13 @@ const TAP: Format = Format {
         },
         Rule { on: r"\s*\.\.\.$", then: End },
         Rule { on: r"# tests \d+$", then: Counts },
-        Rule { on: r"# suites \d+$", then: MoreCounts },
+        Rule { on: r"# suites (?P<uncounted>\d+)$", then: MoreCounts },
         Rule { on: r"# pass (?P<passed>\d+)$", then: MoreCounts },
         Rule { on: r"# fail (?P<failed>\d+)$", then: MoreCounts },
         Rule { on: r"# cancelled (?P<errors>\d+)$", then: MoreCounts },
         Rule { on: r"# skipped (?P<skipped>\d+)$", then: MoreCounts },
     ],
+    complete: Some(shorten_comparison),
     counts_groups: true,
     needs_sign: true,
     ..Format::DEFAULT
@@ -225,6 +239,7 @@ fn complete_mocha(failure: &mut summary::Failure) {
     if failure.message.is_none() {
         failure.name = None;
     }
+    shorten_comparison(failure);
 }
 
 const PLAYWRIGHT: Format = Format {
