@@ -29,6 +29,8 @@ pub(crate) struct OpenFailure {
     pub(crate) is_uncounted: bool,
     /// The rank of the frame that is the place of the failure.
     place_rank: PlaceRank,
+    /// `true` once a line stood above the message.
+    has_headline: bool,
     /// `true` if nothing is added to the message any more.
     has_whole_message: bool,
     /// The source whose lines fill the failure.
@@ -90,8 +92,13 @@ impl OpenFailure {
             return;
         }
         if effect == Effect::FillAbove {
-            self.awaits_message = self.failure.message.is_none();
-            self.has_whole_message = !self.awaits_message;
+            self.has_whole_message = self.has_headline;
+            if !self.has_headline {
+                self.failure.message = None;
+                self.appended = 0;
+                self.has_headline = true;
+                self.awaits_message = true;
+            }
         }
         if !matches!(effect, Effect::Append | Effect::Continue | Effect::Explain) {
             fill_fields(&mut self.failure, groups, effect);

@@ -119,8 +119,8 @@ pub(crate) enum Effect {
     BeginWarning,
     /// Fills the empty fields of the failure that has begun.
     Fill,
-    /// Fills the empty fields; the next line that is not empty is the message. The message is
-    /// complete if there is one already.
+    /// Fills the empty fields; the next line that is not empty is the message. A second such line
+    /// ends the message.
     FillAbove,
     /// Replaces the fields of the failure that has begun. An empty `message` removes the message
     /// and the place of its frames.

@@ -48,6 +48,7 @@ fn noise() -> impl Strategy<Value = Vec<String>> {
         message(),
         (message(), 0_u32..1000).prop_map(|(text, number)| format!("{text} {number}")),
         message().prop_map(|text| format!("2026-03-14T00:28:58Z INFO {text}")),
+        message().prop_map(|text| format!("    {text}")),
         Just(String::new()),
     ];
     proptest::collection::vec(line, 0..6)
@@ -217,7 +218,7 @@ fn go_test_log(planted: &[Planted], is_verbose: bool, is_nested: bool) -> String
                 .ok();
             }
             (true, false) => {
-                write!(log, "{}{}--- FAIL: {test} (0.00s)\n", start(&test), text).ok();
+                writeln!(log, "{}{}--- FAIL: {test} (0.00s)", start(&test), text).ok();
             }
             (false, true) => {
                 write!(log, "--- FAIL: TestAll (0.00s)\n    --- FAIL: {test} (0.00s)\n{text}").ok();

@@ -30,8 +30,11 @@ const CARGO: Format = Format {
         Rule { on: r"(?:warning|error): build failed|error: command `\S*cargo ", then: Skip },
         Rule { on: r"(?P<message>error\[E\d+\]: .+)$", then: Begin },
         Rule { on: r"(?P<message>error: linking with .+)$", then: Begin },
-        Rule { on: SPAN, then: Fill },
-        Rule { on: SPAN, then: BeginBelow },
+        Rule { on: r"\s*--> (?P<file>[^\s:]+):(?P<line>\d+):(?P<column>\d+)$", then: Fill },
+        Rule {
+            on: r"\s*--> (?P<file>[^\s:]+\.(?:rs|toml)):(?P<line>\d+):(?P<column>\d+)$",
+            then: BeginBelow,
+        },
         // The label of the error's place, unless it repeats the message.
         Rule { on: r"\s*\|[\s|_-]*\^+ (?:not found|method not found|help: |unknown )", then: Keep },
         Rule { on: r"\s*\|[\s|_-]*\^+ (?P<message>[^\s^-].*)$", then: Append },
@@ -50,8 +53,6 @@ const CARGO: Format = Format {
     complete: Some(shorten_warning),
     ..Format::DEFAULT
 };
-
-const SPAN: &str = r"\s*--> (?P<file>[^\s:]+):(?P<line>\d+):(?P<column>\d+)$";
 
 /// Removes the level and the name at the end of a warning, so that warnings of one kind are alike.
 fn shorten_warning(failure: &mut summary::Failure) {
