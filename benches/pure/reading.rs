@@ -8,7 +8,7 @@ use shellyard::output::ScanDeadline;
 use shellyard::output::digest::{DigestLimits, DigestRequest, digest};
 use shellyard::output::excerpt::{Budget, excerpt};
 use shellyard::output::pattern::LinePattern;
-use shellyard::output::search::{SearchRequest, Select, search};
+use shellyard::output::search::{ListingStyle, SearchContext, SearchRequest, Select, search};
 use shellyard::output::{BlockingReader, LogReader, LogStorage, LogWriter, PageRequest, open_log};
 use shellyard::spec::Stream;
 use tempfile::TempDir;
@@ -96,15 +96,24 @@ fn passes(criterion: &mut Criterion, reader: &LogReader) {
         select: Select::Matching,
         stream: None,
         from: 0,
-        context: 0,
+        context: SearchContext::Lines(0),
+        style: ListingStyle::Page,
         max_matches: 10,
         max_bytes: 16 << 10,
     };
-    group.bench_function("search", |bencher| {
-        measure(bencher, reader, move |log| {
-            let (patience, _leash) = ScanDeadline::start(Duration::from_hours(1));
-            search(log, &request, &patience)
+    let overview = SearchRequest {
+        context: SearchContext::Section,
+        style: ListingStyle::Overview,
+        max_matches: usize::MAX,
+        ..request
+    };
+    for (name, request) in [("search", request), ("search with sections", overview)] {
+        group.bench_function(name, |bencher| {
+            measure(bencher, reader, move |log| {
+                let (patience, _leash) = ScanDeadline::start(Duration::from_hours(1));
+                search(log, &request, &patience)
+            });
         });
-    });
+    }
     group.finish();
 }

@@ -133,6 +133,113 @@ fn an_answer_says_what_was_searched_and_how_to_go_on() {
     assert_eq!(hint.matches("cursor=\"bytes:").count(), 2, "both jobs are cut: {hint}");
 }
 
+/// Writes a Git repository of two commits to the job's directory, and shows them.
+const GIT_LOG: &str = "rm -rf repo && git init -q repo && cd repo && \
+    git config user.name Dev && git config user.email dev@example.com && mkdir src && \
+    printf 'import socket\\n\\nMAX_RETRIES = 5\\n' > src/net.py && git add . && \
+    git commit -qm 'Add the client' && \
+    printf 'import socket\\n\\nMAX_RETRIES = 50\\n' > src/net.py && echo MAX_RETRIES > README && \
+    git add . && git commit -qm 'net: tune the client for slow links' && git log -p";
+
+#[test]
+fn a_match_in_a_patch_comes_with_its_commit_and_file() {
+    let mut server = Launch::stdio().start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let arguments = json!({"command": GIT_LOG, "cwd": folder.path()});
+    let job = server.call("run_command", arguments).ok().job();
+    let mut grep = json!({"job": job, "grep": "MAX_RETRIES"});
+    let text = server.call("read_output", grep.clone()).ok().text();
+    let lines: Vec<&str> = text.lines().collect();
+    let head = |line: &str| line.split("- commit ").nth(1).map(|rest| rest[7..].to_owned());
+    assert!(lines[0].starts_with("4 of "), "{text}");
+    let tuned = " net: tune the client for slow links";
+    assert_eq!(head(lines[1]), Some(format!("{tuned} (README)")), "{text}");
+    assert!(lines[2].ends_with(": +MAX_RETRIES"), "{text}");
+    assert_eq!(head(lines[3]), Some(format!("{tuned} (src/net.py)")), "{text}");
+    assert!(lines[4].ends_with(": -MAX_RETRIES = 5"), "{text}");
+    assert!(lines[5].ends_with(": +MAX_RETRIES = 50"), "{text}");
+    assert_eq!(head(lines[6]), Some(" Add the client (src/net.py)".to_owned()), "{text}");
+    assert!(lines[7].ends_with(": +MAX_RETRIES = 5"), "{text}");
+    assert_eq!(lines.len(), 8, "{text}");
+    // A search that goes on in the middle looks back for the commit.
+    grep["line"] = json!(lines[5].split(':').next().and_then(|line| line.parse::<u64>().ok()));
+    let text = server.call("read_output", grep.clone()).ok().text();
+    let second = text.lines().nth(1).and_then(head);
+    assert_eq!(second, Some(format!("{tuned} (src/net.py)")), "{text}");
+    grep["context"] = json!(1);
+    let text = server.call("read_output", grep).ok().text();
+    assert!(!text.contains("- commit ") && text.contains("\n--\n"), "context lines alone: {text}");
+}
+
+#[test]
+fn a_match_in_a_trace_or_a_test_run_comes_with_its_head() {
+    let mut server = Launch::stdio().start();
+    let output = "starting\nTraceback (most recent call last):\n  File \"app.py\", line 3, in load\n\
+                  \x20   return parse(path)\nValueError: bad path\n\
+                  ===== FAILURES =====\n____ test_loads ____\n\n    path = 7\n";
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("log"), output).expect("written");
+    let job =
+        server.call("run_command", json!({"command": "cat log", "cwd": folder.path()})).ok().job();
+    let text = server.call("read_output", json!({"job": job, "grep": "path"})).ok().text();
+    let (verdict, listing) = text.split_once('\n').expect("matches");
+    assert!(verdict.starts_with("3 of 9 lines match"), "{text}");
+    assert_eq!(
+        listing.trim_end(),
+        "2- Traceback: ValueError: bad path\n4:     return parse(path)\n\
+         3- File \"app.py\", line 3, in load\n5: ValueError: bad path\n\
+         7- test_loads\n9:     path = 7",
+    );
+}
+
+#[test]
+fn of_many_matches_that_differ_only_in_numbers_the_first_and_the_last_are_listed() {
+    let mut server = Launch::stdio().structured().start();
+    let job = server.run("seq -f 'WARN: shard %g is slow' 1 500; echo 'WARN: disk is full'").job();
+    let found = grep(&mut server, json!({"job": job, "grep": "WARN"}));
+    assert_eq!(
+        found["output"],
+        "1: WARN: shard 1 is slow\n2: WARN: shard 2 is slow\n3: WARN: shard 3 is slow\n\
+         … 496 more like it\n500: WARN: shard 500 is slow\n501: WARN: disk is full\n"
+    );
+    assert_eq!((&found["matches"], &found["folded_matches"]), (&json!(501), &json!(496)));
+    let hint = found["hint"].as_str().expect("the way to all of them");
+    let call = format!("each of them: read_output(job={job}, grep=\"WARN\", max_lines=100)");
+    assert_eq!(hint, call);
+    let page = grep(&mut server, json!({"job": job, "grep": "WARN", "max_lines": 100}));
+    assert_eq!(page["output"].as_str().map(|lines| lines.lines().count()), Some(100), "{page}");
+}
+
+#[test]
+fn of_more_matches_than_have_room_the_first_and_the_last_are_listed() {
+    let mut server = Launch::stdio().start();
+    // Numbers as letters: no two lines are alike.
+    let job = server.run("seq 10000 12309 | tr 0-9 a-j | sed 's/^/match of its own kind: /'").job();
+    let grep = json!({"job": job, "grep": "match", "max_tokens": 700});
+    let text = server.call("read_output", grep).ok().text();
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].starts_with("2,310 of 2,310 lines match"), "{text}");
+    assert!(lines[1].starts_with("1: match"), "{text}");
+    let gap = lines.iter().position(|line| line.starts_with('…')).expect("a gap");
+    assert_eq!(lines[gap], format!("… {} more", thousands(2310 - (gap - 1) - 5)), "{text}");
+    assert!(lines[gap + 5].starts_with("2310: match"), "{text}");
+    let next = lines[gap + 6];
+    let call = format!("→ more: read_output(job={job}, grep=\"match\", cursor=\"bytes:");
+    assert!(next.starts_with(&call), "{text}");
+    let cursor = next.split("cursor=\"").nth(1).and_then(|rest| rest.split('"').next());
+    let more = json!({"job": job, "grep": "match", "cursor": cursor, "max_tokens": 700});
+    let text = server.call("read_output", more).ok().text();
+    let first = format!("{gap}: match");
+    assert!(text.lines().nth(1).is_some_and(|line| line.starts_with(&first)), "{text}");
+}
+
+fn thousands(number: usize) -> String {
+    match number {
+        0..1000 => number.to_string(),
+        _ => format!("{},{:03}", number / 1000, number % 1000),
+    }
+}
+
 #[test]
 fn all_jobs_are_searched_newest_first_running_ones_too() {
     let mut server = Launch::stdio().structured().start();
@@ -148,7 +255,7 @@ fn all_jobs_are_searched_newest_first_running_ones_too() {
     let numbers: Vec<&Value> = jobs.iter().map(|job| &job["job"]).collect();
     assert_eq!(numbers, [&json!(running), &json!(old)]);
     assert_eq!((&jobs[0]["state"], &jobs[0]["matches"]), (&json!("running"), &json!(1)));
-    assert_eq!(jobs[1]["output"], "1: one needle\n--\n3: two needle\n");
+    assert_eq!(jobs[1]["output"], "1: one needle\n3: two needle\n");
     assert_eq!((&jobs[1]["exit_code"], &jobs[1]["end"]), (&json!(0), &json!("complete")));
     for field in ["command", "outcome", "uri"] {
         assert!(jobs[1][field].is_string(), "{field}: {found}");

@@ -21,6 +21,7 @@
 
 #![forbid(unsafe_code)]
 
+mod alike_matches;
 mod chunks;
 mod compression;
 mod counters;
@@ -34,6 +35,7 @@ mod page;
 mod quota;
 mod read_memory;
 mod reader;
+mod sections;
 mod segment;
 mod shared_log;
 mod spill;

@@ -361,6 +361,12 @@ impl TextBlock {
         &self.spans
     }
 
+    /// The position of the byte at an offset, or of the line that contains it; the end of the block
+    /// if it is not in the block.
+    pub(crate) fn position_at(&self, offset: u64) -> usize {
+        self.spans.position_at(offset).min(self.filled)
+    }
+
     /// Removes the bytes before `keep_from` and adds a block of new ones. Returns whether more may
     /// follow.
     pub(crate) fn fill(&mut self, keep_from: usize) -> io::Result<More> {
@@ -473,6 +479,20 @@ impl OffsetMap {
         match self.precision {
             OffsetPrecision::Exact => span.offset + (position - span.position) as u64,
             OffsetPrecision::LineStart => span.offset,
+        }
+    }
+
+    /// The position of the byte at an offset that is not below the first.
+    fn position_at(&self, offset: u64) -> usize {
+        let next = self.spans.partition_point(|span| span.offset <= offset);
+        let span = self.spans[next.saturating_sub(1)];
+        let end = self.spans.get(next).map_or(usize::MAX, |next| next.position);
+        match self.precision {
+            OffsetPrecision::Exact => {
+                let inside = usize::try_from(offset.saturating_sub(span.offset));
+                span.position.saturating_add(inside.unwrap_or(usize::MAX)).min(end)
+            }
+            OffsetPrecision::LineStart => span.position,
         }
     }
 

@@ -1,17 +1,23 @@
 //! Searches a log for lines that match a pattern, with context, and counts them.
+//!
+//! The log is scanned once. The sections of the listed matches are found afterwards, from the lines
+//! before each of them, so that they cost nothing where nothing matches.
 
 use std::collections::VecDeque;
 use std::io;
 
 use memchr::memchr_iter;
 
-use super::line_scan::{LineGroup, LineKind, LineScan, ScanDeadline};
+use super::line_scan::{LineGroup, LineKind, LineScan, ScanDeadline, TextBlock};
 use crate::Stream;
+use crate::alike_matches::{AlikeListing, AlikeMatches};
 use crate::index::RUN_BYTES;
 use crate::log_summary::looks_like_error;
 use crate::page::{PageEnd, PageRequest};
-use crate::pattern::{LinePattern, searchable_text};
+use crate::pattern::{LinePattern, line_around, searchable_text};
 use crate::reader::BlockingReader;
+use crate::sections::SectionFinder;
+pub use crate::sections::SectionHead;
 use crate::views::Charset;
 
 /// The bytes of a line that are listed; if the match is further inside, the bytes around it.
@@ -20,6 +26,10 @@ const TEXT_BYTES: usize = 2000;
 const TEXT_BEFORE: usize = 200;
 /// The most context lines on each side.
 const MAX_CONTEXT: usize = 100;
+/// The last matches that an overview lists.
+const LAST_MATCHES: usize = 5;
+/// The bytes that are read of a line that is listed after the scan.
+const LINE_BYTES: u64 = 64 * 1024;
 
 /// The lines to search for, and limits on the listing.
 #[derive(Debug, Clone, Copy)]
@@ -33,12 +43,42 @@ pub struct SearchRequest<'a> {
     pub stream: Option<Stream>,
     /// The offset at which the search starts.
     pub from: u64,
-    /// Lines to list before and after each match, at most 100.
-    pub context: usize,
+    /// The context to list with each match.
+    pub context: SearchContext,
+    /// The matches to list if there are many.
+    pub style: ListingStyle,
     /// Matches to list at most.
     pub max_matches: usize,
     /// Bytes to list at most. The first match is listed in any case.
     pub max_bytes: usize,
+}
+
+/// The context that is listed with a match.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SearchContext {
+    /// So many lines before and after each match, at most 100.
+    Lines(usize),
+    /// The head of the section that a match is in: its commit and file, trace or test.
+    Section,
+}
+
+impl SearchContext {
+    fn lines(self) -> usize {
+        match self {
+            Self::Lines(lines) => lines.min(MAX_CONTEXT),
+            Self::Section => 0,
+        }
+    }
+}
+
+/// The matches that are listed if there are many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ListingStyle {
+    /// The first ones that have room, so that a search from `next` on lists the others.
+    Page,
+    /// The first and the last ones. Of many that differ only in numbers, the first few and the
+    /// last.
+    Overview,
 }
 
 /// The lines that a search finds. A found line is called a match in both cases.
@@ -64,6 +104,10 @@ impl Select {
 pub struct SearchResult {
     /// Matches and their context, in order, each line once.
     pub lines: Vec<FoundLine>,
+    /// The last matches, if an overview does not list all of them in `lines`.
+    pub last: Vec<FoundLine>,
+    /// The kind of context that the listing has.
+    pub context: SearchContext,
     /// Matching lines from the start of the search to `searched_to`, listed or not.
     pub matches: u64,
     /// All lines in that range, of the stream that was searched.
@@ -96,6 +140,11 @@ pub struct FoundLine {
     pub is_match: bool,
     /// The line without newline and escape codes; at most 2,000 bytes around the match.
     pub text: Vec<u8>,
+    /// The section that a match is in, if the search was asked for sections.
+    pub section: Option<SectionHead>,
+    /// The number of matches between this one and the end of the listing that differ only in
+    /// numbers and are not listed.
+    pub alike: u64,
 }
 
 /// Searches from `from` to the end of the log, in bounded memory, until the deadline. Lines over 64
@@ -116,6 +165,7 @@ pub fn search(
     while let Some(group) = scan.next()? {
         listing.add_group(&group)?;
     }
+    listing.finish()?;
     let time_over = !scan.is_complete();
     let searched_to = if time_over { scan.reached() } else { total };
     let next = listing.stopped_at.or(time_over.then_some(searched_to));
@@ -129,10 +179,12 @@ pub fn search(
         (None, false) => PageEnd::CaughtUp,
         (None, true) => PageEnd::Complete,
     };
-    let SearchListing { lines, matches, .. } = listing;
+    let SearchListing { lines, last, matches, .. } = listing;
     let missing_bytes = reader.missing_bytes(from..u64::MAX);
     Ok(SearchResult {
         lines,
+        last,
+        context: request.context,
         matches,
         searched_lines,
         searched_to,
@@ -148,8 +200,14 @@ pub fn search(
 #[derive(Debug)]
 struct SearchListing<'a> {
     request: SearchRequest<'a>,
+    charset: Charset,
     numbers: LineNumbers<'a>,
     lines: Vec<FoundLine>,
+    /// The matches that are compared, for an overview.
+    alike: Option<AlikeMatches>,
+    /// The offsets of the last matches after the listing was full, for an overview.
+    last_offsets: VecDeque<u64>,
+    last: Vec<FoundLine>,
     bytes: usize,
     matches: u64,
     /// Lines that were scanned; `None` if the log's index knows their number.
@@ -170,14 +228,17 @@ struct ContextLine {
 
 impl<'a> SearchListing<'a> {
     fn new(reader: &'a BlockingReader, request: SearchRequest<'a>, charset: Charset) -> Self {
-        let context = request.context.min(MAX_CONTEXT);
         let is_indexed = request.stream.is_none()
             && charset == Charset::Utf8
             && reader.missing_bytes(request.from..u64::MAX) == 0;
         Self {
-            request: SearchRequest { context, ..request },
+            request,
+            charset,
             numbers: LineNumbers { reader, last: None },
             lines: Vec::new(),
+            alike: (request.style == ListingStyle::Overview).then(AlikeMatches::default),
+            last_offsets: VecDeque::new(),
+            last: Vec::new(),
             bytes: 0,
             matches: 0,
             counted: (!is_indexed).then_some(0),
@@ -214,9 +275,10 @@ impl<'a> SearchListing<'a> {
             (true, None) => self.list_matches(group),
             (true, Some(_)) => {
                 self.matches += group.count();
+                self.remember_last(group);
                 Ok(())
             }
-            (false, None) if self.request.context > 0 => self.list_context(group),
+            (false, None) if self.request.context.lines() > 0 => self.list_context(group),
             (false, None | Some(_)) => Ok(()),
         }
     }
@@ -227,10 +289,97 @@ impl<'a> SearchListing<'a> {
             if self.stopped_at.is_none() {
                 let text = searchable_text(&group.bytes[line.clone()]);
                 let shown = clip_around_match(&text, self.request.pattern).to_vec();
-                self.list_match(group.offset_at(line.start), shown)?;
+                self.list_unless_alike(group.offset_at(line.start), shown)?;
+            }
+        }
+        if self.stopped_at.is_some() {
+            self.remember_last(group);
+        }
+        Ok(())
+    }
+
+    /// Remembers the last matches of a group after the listing was full.
+    fn remember_last(&mut self, group: &LineGroup<'_>) {
+        let Some(stopped_at) = self.stopped_at.filter(|_| self.alike.is_some()) else { return };
+        let newest: Vec<usize> = match group.kind {
+            LineKind::Match => vec![0],
+            LineKind::Other => {
+                group.lines().rev().take(LAST_MATCHES).map(|line| line.start).collect()
+            }
+        };
+        for start in newest.into_iter().rev() {
+            let offset = group.offset_at(start);
+            if offset >= stopped_at {
+                self.last_offsets.push_back(offset);
+            }
+        }
+        while self.last_offsets.len() > LAST_MATCHES {
+            self.last_offsets.pop_front();
+        }
+    }
+
+    fn list_unless_alike(&mut self, offset: u64, text: Vec<u8>) -> io::Result<()> {
+        let listing = self.alike.as_mut().map_or(AlikeListing::List, |all| all.add(offset, &text));
+        match listing {
+            AlikeListing::List => self.list_match(offset, text),
+            AlikeListing::Full => {
+                self.stopped_at = Some(offset);
+                Ok(())
+            }
+            AlikeListing::Fold(surplus) => {
+                if !surplus.is_empty() {
+                    self.lines.retain(|line| !surplus.contains(&line.offset));
+                    self.bytes = self.lines.iter().map(|line| line.text.len() + 1).sum();
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Completes the listing after the scan.
+    fn finish(&mut self) -> io::Result<()> {
+        self.list_folded()?;
+        for offset in std::mem::take(&mut self.last_offsets) {
+            let line = self.read_match(offset)?;
+            self.last.push(line);
+        }
+        if self.request.context == SearchContext::Section {
+            let reader = self.numbers.reader;
+            let mut sections = SectionFinder::new(reader, self.request.stream, self.charset);
+            for line in self.lines.iter_mut().chain(&mut self.last) {
+                line.section = sections.find_head(line.offset)?;
             }
         }
         Ok(())
+    }
+
+    /// Lists the last one of the matches that differ only in numbers, and the number of the others.
+    fn list_folded(&mut self) -> io::Result<()> {
+        let folded: Vec<_> = self.alike.iter().flat_map(AlikeMatches::folded).collect();
+        for shape in &folded {
+            if let Some(line) = self.lines.iter_mut().find(|line| line.offset == shape.listed) {
+                line.alike = shape.folded;
+            }
+            let last = self.read_match(shape.last)?;
+            self.lines.push(last);
+        }
+        if !folded.is_empty() {
+            self.lines.sort_by_key(|line| line.offset);
+        }
+        Ok(())
+    }
+
+    /// Reads a match that is not the newest line.
+    fn read_match(&self, offset: u64) -> io::Result<FoundLine> {
+        let reader = self.numbers.reader;
+        let to = reader.progress().total_bytes.min(offset + LINE_BYTES);
+        let chunks = reader.chunks(self.request.stream, offset, to);
+        let mut block = TextBlock::new(chunks, offset, self.charset);
+        block.fill(0)?;
+        let text = searchable_text(&block.bytes()[line_around(block.bytes(), 0)]);
+        let text = clip_around_match(&text, self.request.pattern).to_vec();
+        let number = reader.line_at(offset)?;
+        Ok(FoundLine { number, offset, is_match: true, text, section: None, alike: 0 })
     }
 
     fn list_match(&mut self, offset: u64, text: Vec<u8>) -> io::Result<()> {
@@ -251,7 +400,7 @@ impl<'a> SearchListing<'a> {
         for context in before.into_iter().skip(skipped) {
             self.push(context.offset, context.text, LineRole::Context)?;
         }
-        self.after = self.request.context;
+        self.after = self.request.context.lines();
         self.push(offset, text, LineRole::Match)
     }
 
@@ -269,7 +418,7 @@ impl<'a> SearchListing<'a> {
             self.after -= 1;
             self.push(context.offset, context.text, LineRole::Context)?;
         }
-        let newest: Vec<_> = lines.rev().take(self.request.context).collect();
+        let newest: Vec<_> = lines.rev().take(self.request.context.lines()).collect();
         for line in newest.into_iter().rev() {
             self.remember(context(group, line.start, &group.bytes[line]));
         }
@@ -277,7 +426,7 @@ impl<'a> SearchListing<'a> {
     }
 
     fn remember(&mut self, context: ContextLine) {
-        if self.before.len() == self.request.context {
+        if self.before.len() == self.request.context.lines() {
             self.before.pop_front();
         }
         self.before.push_back(context);
@@ -288,9 +437,11 @@ impl<'a> SearchListing<'a> {
     }
 
     fn push(&mut self, offset: u64, text: Vec<u8>, role: LineRole) -> io::Result<()> {
-        self.bytes += text.len();
+        // The newline counts too, so that a listing of empty lines has an end.
+        self.bytes += text.len() + 1;
         let number = self.numbers.number_at(offset)?;
-        self.lines.push(FoundLine { number, offset, is_match: role == LineRole::Match, text });
+        let is_match = role == LineRole::Match;
+        self.lines.push(FoundLine { number, offset, is_match, text, section: None, alike: 0 });
         Ok(())
     }
 }
@@ -429,7 +580,7 @@ mod tests {
     use super::super::views::on_screen;
     use crate::Stream;
     use crate::pattern::LinePattern;
-    use crate::search::{SearchRequest, SearchResult, Select};
+    use crate::search::{ListingStyle, SearchContext, SearchRequest, SearchResult, Select};
     use crate::{LogReader, LogStorage, LogWriter, PageEnd, open_log};
 
     fn log(writes: &[(Stream, &[u8])]) -> (LogWriter, LogReader, tempfile::TempDir) {
@@ -452,7 +603,8 @@ mod tests {
             select: Select::Matching,
             stream: None,
             from: 0,
-            context: 0,
+            context: SearchContext::Lines(0),
+            style: ListingStyle::Page,
             max_matches: 100,
             max_bytes: 100_000,
         }
@@ -475,7 +627,7 @@ mod tests {
     fn matches_come_with_their_context_and_each_line_once() {
         let (mut writer, reader, _dir) = log(&[(Stream::Stdout, b"a\nb\nX1\nX2\nc\nd\ne\nf\nX3")]);
         let pattern = compile("^X");
-        let with_context = SearchRequest { context: 1, ..request(&pattern) };
+        let with_context = SearchRequest { context: SearchContext::Lines(1), ..request(&pattern) };
         let found = search(&reader, &with_context).unwrap();
         assert_eq!(listed(&found), ["2-b", "3:X1", "4:X2", "5-c", "8-f", "9:X3"]);
         assert_eq!((found.matches, found.next, found.end_kind), (3, None, PageEnd::CaughtUp));
@@ -687,7 +839,8 @@ mod tests {
             (listed(&found), found.matches),
             (vec!["1:a".into(), "3:b".into(), "4:c".into()], 3)
         );
-        let with_context = SearchRequest { context: 1, max_matches: 1, ..others };
+        let with_context =
+            SearchRequest { context: SearchContext::Lines(1), max_matches: 1, ..others };
         let found = search(&reader, &with_context).unwrap();
         assert_eq!(listed(&found), ["1:a", "2-X"]);
         assert_eq!((found.matches, found.next, found.end_kind), (3, Some(4), PageEnd::More));
@@ -772,7 +925,7 @@ mod tests {
             let expected = naive(&text, pattern, select);
             let pattern = compile(pattern);
             let mut request =
-                SearchRequest { stream, select, context, max_matches, max_bytes, ..request(&pattern) };
+                SearchRequest { stream, select, context: SearchContext::Lines(context), max_matches, max_bytes, ..request(&pattern) };
             let mut matches = Vec::new();
             loop {
                 let found = search(&reader, &request).unwrap();

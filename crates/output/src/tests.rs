@@ -377,7 +377,7 @@ mod bounds {
     use crate::counters::DropReason;
     use crate::excerpt::{Budget, excerpt, tail};
     use crate::pattern::LinePattern;
-    use crate::search::{SearchRequest, Select, search};
+    use crate::search::{ListingStyle, SearchContext, SearchRequest, Select, search};
     use crate::*;
 
     type Model = Vec<(Stream, u8)>;
@@ -531,7 +531,8 @@ mod bounds {
                 select: Select::Matching,
                 stream: None,
                 from: 0,
-                context: 0,
+                context: SearchContext::Lines(0),
+                style: ListingStyle::Page,
                 max_matches: usize::MAX,
                 max_bytes: usize::MAX,
             };

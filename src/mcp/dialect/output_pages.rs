@@ -12,7 +12,7 @@ use crate::output::ScanDeadline;
 use crate::output::json::query_json;
 use crate::output::pattern::LinePattern;
 use crate::output::redaction::Redactor;
-use crate::output::search::{SearchRequest, Select, search};
+use crate::output::search::{ListingStyle, SearchContext, SearchRequest, Select, search};
 use crate::output::views;
 use crate::output::{BlockingReader, PageEnd, PageRequest, log_offset, stream_offset};
 use crate::spec::Stream;
@@ -254,7 +254,8 @@ fn find_matching_lines(
             select: Select::Matching,
             stream: Some(Stream::Stdout),
             from: log_offset(log, Stream::Stdout, start)?,
-            context: 0,
+            context: SearchContext::Lines(0),
+            style: ListingStyle::Page,
             max_matches: limits.lines,
             max_bytes: limits.bytes,
         },

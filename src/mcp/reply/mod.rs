@@ -37,7 +37,8 @@ pub(super) use job_list::{
 };
 pub(super) use reply_fitter::ReplyFitter;
 pub(super) use search::{
-    JobMatches, SearchCall, SearchTotals, fit_listings, jobs_reply, matches_reply, query_reply,
+    JobMatches, SearchCall, SearchTotals, fit_listings, fit_overview, jobs_reply, matches_reply,
+    query_reply,
 };
 pub(super) use summary::{one_line_summary, summary_fields};
 pub(super) use tool_reply::{PortStatus, ToolReply, mask, mask_value};

@@ -15,7 +15,7 @@ use crate::ids::JobId;
 use crate::mcp::settings::ResultFormat;
 use crate::mcp::snapshot::{JobSnapshot, State};
 use crate::output::json::{QueryInput, QueryResult};
-use crate::output::search::{FoundLine, SearchResult, Select};
+use crate::output::search::{FoundLine, SearchContext, SearchResult, SectionHead, Select};
 use crate::output::{PageEnd, PageRequest};
 use crate::spec::Stream;
 
@@ -36,13 +36,24 @@ pub(crate) fn matches_reply(
         PageEnd::CaughtUp => {
             Some(format!("so far all: wait_jobs(jobs=[{}]), then {call}", job.job))
         }
-        PageEnd::Complete => None,
+        PageEnd::Complete => (folded_matches(found) > 0)
+            .then(|| format!("each of them: {}", search.paged_call_text(job.job, request.stream))),
     };
-    ToolReply::for_job(job, Some(listing_output(found, request)), ResultFormat::Both)
+    let reply = ToolReply::for_job(job, Some(listing_output(found, request)), ResultFormat::Both)
         .with_verdict(headline.join(" · "))
         .with_hint(hint)
         .with_field("matches", found.matches)
-        .with_field("searched_bytes", searched_bytes(found, request.from))
+        .with_field("searched_bytes", searched_bytes(found, request.from));
+    match folded_matches(found) {
+        0 => reply,
+        folded => reply.with_field("folded_matches", folded),
+    }
+}
+
+/// Returns the number of matches that are not listed because they differ only in numbers from
+/// listed ones.
+fn folded_matches(found: &SearchResult) -> u64 {
+    found.lines.iter().chain(&found.last).map(|line| line.alike).sum()
 }
 
 /// Returns the listing as the shown part of the output.
@@ -105,21 +116,55 @@ fn verb(matches: u64, lines: u64, select: Select) -> &'static str {
     }
 }
 
-/// Formats the lines: `22: a match`, `21- its context`, and `--` between groups.
+/// Formats the lines: `22: a match`, `21- its context`, and `--` between groups of context lines;
+/// the number of matches that are not listed between the first and the last ones.
 fn listing(found: &SearchResult) -> String {
     let mut text = String::new();
-    let mut expected = None;
-    for line in &found.lines {
-        if expected.is_some_and(|expected| line.number > expected) {
+    list_lines(&mut text, &found.lines, found.context);
+    let listed = found.lines.iter().filter(|line| line.is_match).count() + found.last.len();
+    let known = listed as u64 + folded_matches(found);
+    if !found.last.is_empty() && found.matches > known {
+        // Writing to a string cannot fail.
+        writeln!(text, "… {} more", thousands(found.matches - known)).ok();
+    }
+    list_lines(&mut text, &found.last, found.context);
+    text
+}
+
+fn list_lines(text: &mut String, lines: &[FoundLine], context: SearchContext) {
+    for (index, line) in lines.iter().enumerate() {
+        if has_mark(lines, index) && context != SearchContext::Section {
             text.push_str("--\n");
         }
-        let mark = if line.is_match { ':' } else { '-' };
-        let shown = String::from_utf8_lossy(&line.text).replace('\0', "␀");
         // Writing to a string cannot fail.
+        if let Some(section) = new_section(lines, index) {
+            writeln!(text, "{}- {}", section.number, show_nul(&section.text)).ok();
+        }
+        let mark = if line.is_match { ':' } else { '-' };
+        let shown = show_nul(&String::from_utf8_lossy(&line.text));
         writeln!(text, "{}{mark} {shown}", line.number).ok();
-        expected = Some(line.number + 1);
+        if line.alike > 0 {
+            writeln!(text, "… {} more like it", thousands(line.alike)).ok();
+        }
     }
-    text
+}
+
+fn show_nul(text: &str) -> String {
+    text.replace('\0', "␀")
+}
+
+/// `true` if lines are left out before the line at an index of a listing.
+fn has_mark(lines: &[FoundLine], index: usize) -> bool {
+    let before = index.checked_sub(1).map(|before| lines[before].number);
+    before.is_some_and(|before| lines[index].number > before + 1)
+}
+
+/// Returns the section of the line at an index of a listing, unless the line before is in the same
+/// one.
+fn new_section(lines: &[FoundLine], index: usize) -> Option<&SectionHead> {
+    let section = lines[index].section.as_ref()?;
+    let before = index.checked_sub(1).and_then(|before| lines[before].section.as_ref());
+    (before != Some(section)).then_some(section)
 }
 
 /// Builds the reply to a query.
@@ -191,6 +236,10 @@ const HEADING_BYTES: usize = 120;
 const HEADING_ROWS: usize = 2;
 /// The estimated size of a line number, in bytes.
 const NUMBER_BYTES: usize = 8;
+/// The estimated size of the line that counts alike matches, in bytes.
+const ALIKE_BYTES: usize = 28;
+/// The most last matches that an overview shows.
+const LAST_MATCHES: usize = 5;
 /// The most jobs without room that are named.
 const NAMED_JOBS: usize = 20;
 
@@ -279,8 +328,44 @@ pub(crate) fn fit_listings<'f>(
         taken.push(first);
     }
     take_turns(&found, &mut taken, &mut room);
-    found.iter_mut().zip(&taken).for_each(|(found, taken)| cut_listing(found, *taken));
+    for (found, taken) in found.iter_mut().zip(&taken) {
+        cut_listing(found, *taken);
+        found.last.clear();
+    }
     taken.len()
+}
+
+/// Cuts a listing so that it fits on a page, with at most so many rows of text: the first and the
+/// last matches stay.
+pub(crate) fn fit_overview(found: &mut SearchResult, page: PageRequest, rows: usize) {
+    let mut room = PageRoom { bytes: page.max_bytes, lines: usize::MAX, rows };
+    let is_listed = found.last.is_empty();
+    if is_listed && room.take(PageRoom::for_lines(&found.lines, 0..found.lines.len())) {
+        return;
+    }
+    let mut candidates = std::mem::take(&mut found.last);
+    if is_listed {
+        let last = LAST_MATCHES.min(found.lines.len() / 4);
+        candidates = found.lines.split_off(found.lines.len() - last);
+    }
+    let mut last = candidates.clone();
+    while !room_for_last(&mut room, page.max_bytes, &last) {
+        last.remove(0);
+    }
+    if is_listed {
+        found.lines.extend(candidates.drain(..candidates.len() - last.len()));
+    }
+    let mut taken = vec![to_first_match(found)];
+    room.take(PageRoom::for_lines(&found.lines, 0..taken[0]));
+    take_turns(&[&mut *found], &mut taken, &mut room);
+    cut_listing(found, taken[0]);
+    found.last = last;
+}
+
+/// Takes the room of the last matches, at most a quarter of the page; returns `true` if they fit.
+fn room_for_last(room: &mut PageRoom, page_bytes: usize, last: &[FoundLine]) -> bool {
+    let needed = PageRoom::for_lines(last, 0..last.len());
+    last.is_empty() || needed.bytes <= page_bytes / 4 && room.take(needed)
 }
 
 /// Room on a page.
@@ -296,13 +381,21 @@ struct PageRoom {
 impl PageRoom {
     /// Returns the room that these lines of a listing need.
     fn for_lines(listed: &[FoundLine], range: Range<usize>) -> Self {
-        let has_mark = |index: &usize| {
-            let before = index.checked_sub(1).map(|before| listed[before].number);
-            before.is_some_and(|before| listed[*index].number > before + 1)
-        };
-        let marks = range.clone().filter(has_mark).count();
-        let bytes = listed[range.clone()].iter().map(|line| NUMBER_BYTES + line.text.len()).sum();
-        Self { bytes, lines: range.len(), rows: range.len() + marks }
+        let mut room = Self { bytes: 0, lines: range.len(), rows: 0 };
+        for index in range {
+            let line = &listed[index];
+            room.bytes += NUMBER_BYTES + line.text.len();
+            room.rows += 1 + usize::from(has_mark(listed, index));
+            if let Some(section) = new_section(listed, index) {
+                room.bytes += NUMBER_BYTES + section.text.len();
+                room.rows += 1;
+            }
+            if line.alike > 0 {
+                room.bytes += ALIKE_BYTES;
+                room.rows += 1;
+            }
+        }
+        room
     }
 
     /// Takes room if there is enough; returns `true` if it did.
@@ -454,8 +547,8 @@ pub(crate) struct SearchCall {
     /// The regex as the caller wrote it.
     pub(crate) pattern: String,
     pub(crate) select: Select,
-    /// Context lines around each match.
-    pub(crate) context: usize,
+    /// Context lines around each match, if the caller wants any; else its section is shown.
+    pub(crate) context: Option<usize>,
 }
 
 impl SearchCall {
@@ -468,8 +561,8 @@ impl SearchCall {
     ) -> String {
         let mut call = format!("read_output(job={job}, grep={}", self.quoted());
         // Writing to a string cannot fail.
-        if self.context > 0 {
-            write!(call, ", context={}", self.context).ok();
+        if let Some(context) = self.context {
+            write!(call, ", context={context}").ok();
         }
         match self.select {
             Select::Matching => {}
@@ -482,6 +575,12 @@ impl SearchCall {
             write!(call, ", cursor=\"bytes:{offset}\"").ok();
         }
         call + ")"
+    }
+
+    /// Formats the call that lists each match of this search, in pages.
+    fn paged_call_text(&self, job: JobId, stream: Option<Stream>) -> String {
+        let call = self.call_text(job, stream, None);
+        format!("{}, max_lines=100)", call.trim_end_matches(')'))
     }
 
     fn quoted(&self) -> String {
@@ -518,6 +617,8 @@ mod tests {
     fn search_result(matches: u64, searched_lines: u64) -> SearchResult {
         SearchResult {
             lines: Vec::new(),
+            last: Vec::new(),
+            context: SearchContext::Lines(0),
             matches,
             searched_lines,
             searched_to: 0,
@@ -531,13 +632,16 @@ mod tests {
 
     #[test]
     fn a_hint_repeats_the_whole_search() {
-        let plain =
-            SearchCall { pattern: r#"a "b"\d"#.to_owned(), select: Select::Matching, context: 0 };
+        let plain = SearchCall {
+            pattern: r#"a "b"\d"#.to_owned(),
+            select: Select::Matching,
+            context: None,
+        };
         assert_eq!(
             plain.call_text(JobId::local(7), None, Some(9)),
             r#"read_output(job=7, grep="a \"b\"\\d", cursor="bytes:9")"#
         );
-        let others = SearchCall { select: Select::Others, context: 2, ..plain };
+        let others = SearchCall { select: Select::Others, context: Some(2), ..plain };
         assert_eq!(
             others.call_text(JobId::local(7), Some(Stream::Stderr), None),
             r#"read_output(job=7, grep="a \"b\"\\d", context=2, invert=true, stream="stderr")"#
@@ -554,10 +658,13 @@ mod found_jobs_tests {
     fn search_result(lines: usize, bytes: usize) -> SearchResult {
         let line = |number: u64| {
             let text = vec![b'x'; bytes];
-            FoundLine { number, offset: number * 1000, is_match: true, text }
+            let offset = number * 1000;
+            FoundLine { number, offset, is_match: true, text, section: None, alike: 0 }
         };
         SearchResult {
             lines: (1..=lines as u64).map(line).collect(),
+            last: Vec::new(),
+            context: SearchContext::Lines(0),
             matches: lines as u64,
             searched_lines: lines as u64,
             searched_to: 0,
@@ -600,5 +707,43 @@ mod found_jobs_tests {
             &[2, 2, 1],
         );
         check(vec![], 100, 0, &[]);
+    }
+
+    fn overview(mut found: SearchResult, max_bytes: usize) -> SearchResult {
+        let page = PageRequest { from: 0, to: u64::MAX, stream: None, max_bytes, max_lines: 0 };
+        found.context = SearchContext::Section;
+        fit_overview(&mut found, page, usize::MAX);
+        found
+    }
+
+    #[test]
+    fn an_overview_keeps_the_first_and_the_last_matches() {
+        let whole = overview(search_result(40, 92), 4000);
+        assert_eq!((whole.lines.len(), whole.last.len(), whole.next), (40, 0, None));
+        let cut = overview(search_result(40, 92), 3000);
+        assert_eq!((cut.lines.len(), cut.last.len(), cut.next), (25, 5, Some(26_000)));
+        assert_eq!(cut.last[4].number, 40);
+        assert!(listing(&cut).contains("\n… 10 more\n36: "));
+        let few = overview(search_result(3, 500), 600);
+        assert_eq!((few.lines.len(), few.last.len(), few.next), (1, 0, Some(2000)));
+        let long = overview(search_result(8, 500), 600);
+        assert_eq!((long.lines.len(), long.last.len(), long.next), (1, 0, Some(2000)));
+        let mut scanned = search_result(40, 92);
+        (scanned.last, scanned.matches) = (scanned.lines.split_off(35), 1000);
+        let scanned = overview(scanned, 3000);
+        assert_eq!((scanned.lines.len(), scanned.last.len(), scanned.next), (25, 5, Some(26_000)));
+        assert!(listing(&scanned).contains("\n… 970 more\n36: "));
+    }
+
+    #[test]
+    fn neighbouring_matches_of_a_section_have_one_head() {
+        let mut found = search_result(4, 1);
+        let head = |text: &str| Some(SectionHead { number: 1, text: text.to_owned() });
+        found.context = SearchContext::Section;
+        (found.lines[1].section, found.lines[2].section) = (head("test a"), head("test a"));
+        found.lines[3].section = head("test b");
+        found.lines[2].alike = 1200;
+        let text = "1: x\n1- test a\n2: x\n3: x\n… 1,200 more like it\n1- test b\n4: x\n";
+        assert_eq!(listing(&found), text);
     }
 }

@@ -17,6 +17,7 @@ use crate::mcp::schema::{ArgKind, ArgSpec, ToolEffect, ToolSpec};
 use crate::mcp::settings::McpSettings;
 use crate::mcp::snapshot::JobSnapshot;
 use crate::output::json::{query_json, query_memory};
+use crate::output::search::ListingStyle;
 use crate::output::{BlockingReader, LogReader, PageRequest};
 use crate::service::{JobHandle, SeenOutput};
 use crate::spec::Stream;
@@ -64,7 +65,9 @@ pub(in crate::mcp) async fn call(
         ReadMode::Grep(grep) => {
             let page = args.request(&job, &fitter).await?;
             let position = args.position(&job, &fitter).await?;
-            let reply = search::in_job(call, &now, log, grep.clone(), page, fitter).await?;
+            let reply =
+                search::in_job(call, &now, log, grep.clone(), page, args.listing_style(), fitter)
+                    .await?;
             Ok(with_notice(reply, &now, position))
         }
         ReadMode::Query(expression) => {
@@ -159,9 +162,10 @@ async fn search_all(call: ToolCall<'_>, mut args: Args) -> Result<ToolReply, Too
         return Err(ArgError::Conflict(message).into());
     }
     let bare = call.fitter(&ToolReply::for_jobs(None, Vec::new()));
+    let style = style_for_limits(max_bytes, page.max_lines);
     let fitter = bare.for_page(max_bytes, call.settings.page_bytes);
     let page = PageRequest { max_bytes: fitter.size(), ..page };
-    search::in_all_jobs(call, grep, page, fitter).await
+    search::in_all_jobs(call, grep, page, style, fitter).await
 }
 
 /// Adds a notice if the position is beyond the end.
@@ -372,6 +376,14 @@ impl ReadOutputArgs {
         })
     }
 
+    /// Returns the style of the listing of a search: a caller that names a position reads on.
+    fn listing_style(&self) -> ListingStyle {
+        match self.start {
+            ReadStart::Beginning => style_for_limits(self.max_bytes, self.max_lines),
+            ReadStart::At(_) | ReadStart::Tail | ReadStart::Unseen(_) => ListingStyle::Page,
+        }
+    }
+
     async fn position(
         &self,
         job: &JobHandle,
@@ -392,6 +404,14 @@ impl ReadOutputArgs {
                     .map_err(|source| ToolError::Read { job: job.id(), source })
             }
         }
+    }
+}
+
+/// Returns the style of the listing of a search: a caller that limits its pages reads them all.
+const fn style_for_limits(max_bytes: Option<usize>, max_lines: usize) -> ListingStyle {
+    match (max_bytes, max_lines) {
+        (None, 0) => ListingStyle::Overview,
+        (Some(_) | None, _) => ListingStyle::Page,
     }
 }
 

@@ -4,12 +4,14 @@ use super::call::ToolCall;
 use crate::mcp::args::{ArgError, Args};
 use crate::mcp::reply::{
     JobMatches, ReplyFitter, SearchCall, SearchTotals, ToolError, ToolReply, fit_listings,
-    jobs_reply, matches_reply,
+    fit_overview, jobs_reply, matches_reply,
 };
 use crate::mcp::snapshot::JobSnapshot;
 use crate::output::pattern::LinePattern;
 use crate::output::search::search_each;
-use crate::output::search::{SearchRequest, SearchResult, Select, search};
+use crate::output::search::{
+    ListingStyle, SearchContext, SearchRequest, SearchResult, Select, search,
+};
 use crate::output::{BlockingReader, LogReader, PageRequest};
 use crate::service::JobHandle;
 
@@ -47,7 +49,7 @@ impl Grep {
             let lonely = lonely.into_iter().find(|(is_given, _)| *is_given);
             return lonely.map_or(Ok(None), |(_, why)| Err(ArgError::Conflict(why).into()));
         };
-        let context = context.map_or(0, |lines| usize::try_from(lines).unwrap_or(usize::MAX));
+        let context = context.map(|lines| usize::try_from(lines).unwrap_or(usize::MAX));
         Self::new(SearchCall { pattern, select, context }).map(Some)
     }
 
@@ -55,20 +57,26 @@ impl Grep {
     pub(super) fn lines(pattern: &str) -> Result<Self, ToolError> {
         let pattern = pattern.to_owned();
         let select = Select::Matching;
-        Self::new(SearchCall { pattern, select, context: 0 })
+        Self::new(SearchCall { pattern, select, context: Some(0) })
     }
 
     fn new(search_call: SearchCall) -> Result<Self, ToolError> {
         Ok(Self { pattern: LinePattern::new(&search_call.pattern)?, search_call })
     }
 
-    fn request(&self, page: PageRequest) -> SearchRequest<'_> {
+    /// Returns the request for a listing. Context lines are listed in pages alone.
+    fn request(&self, page: PageRequest, style: ListingStyle) -> SearchRequest<'_> {
+        let (context, style) = match self.search_call.context {
+            Some(lines) => (SearchContext::Lines(lines), ListingStyle::Page),
+            None => (SearchContext::Section, style),
+        };
         SearchRequest {
             pattern: &self.pattern,
             select: self.search_call.select,
             stream: page.stream,
             from: page.from,
-            context: self.search_call.context,
+            context,
+            style,
             max_matches: if page.max_lines == 0 { usize::MAX } else { page.max_lines },
             max_bytes: page.max_bytes,
         }
@@ -82,19 +90,26 @@ pub(super) async fn in_job(
     log: LogReader,
     grep: Grep,
     page: PageRequest,
+    style: ListingStyle,
     mut fitter: ReplyFitter,
 ) -> Result<ToolReply, ToolError> {
     let search_call = grep.search_call.clone();
     let memory = call.reserve(&log, estimate_memory(page)).await?;
-    let scan = move |log: &BlockingReader, deadline: &_| search(log, &grep.request(page), deadline);
+    let request =
+        move |log: &BlockingReader, deadline: &_| search(log, &grep.request(page, style), deadline);
     let unreadable = |source| ToolError::Read { job: now.job, source };
-    let (found, _memory) = call.scan(&log, memory, scan).await.map_err(unreadable)?;
+    let (found, _memory) = call.scan(&log, memory, request).await.map_err(unreadable)?;
     let found = found.map_err(unreadable)?;
     // The output is searched once; lines without room are left out, and the cursor points to them.
     loop {
         let mut found = found.clone();
         let page = PageRequest { max_bytes: fitter.size(), ..page };
-        fit_listings(std::iter::once(&mut found), page, fitter.max_lines());
+        match style {
+            ListingStyle::Overview => fit_overview(&mut found, page, fitter.max_lines()),
+            ListingStyle::Page => {
+                fit_listings(std::iter::once(&mut found), page, fitter.max_lines());
+            }
+        }
         if let Some(reply) = fitter.accept(matches_reply(now, &found, &search_call, page)) {
             return Ok(reply);
         }
@@ -106,11 +121,12 @@ pub(super) async fn in_all_jobs(
     call: ToolCall<'_>,
     grep: Grep,
     page: PageRequest,
+    style: ListingStyle,
     mut fitter: ReplyFitter,
 ) -> Result<ToolReply, ToolError> {
     let jobs = call.client.list().await;
     let search_call = grep.search_call.clone();
-    let (found, totals) = search_jobs(call, jobs, grep, page).await?;
+    let (found, totals) = search_jobs(call, jobs, grep, page, style).await?;
     let mut all = Vec::with_capacity(found.len());
     for (job, found) in found {
         let now = call.snapshot(&job).await;
@@ -138,7 +154,7 @@ pub(super) async fn count(
     grep: Grep,
 ) -> Result<(Vec<(JobHandle, Option<u64>)>, Option<String>), ToolError> {
     let nothing = PageRequest { from: 0, to: u64::MAX, stream: None, max_bytes: 0, max_lines: 1 };
-    let (found, totals) = search_jobs(call, jobs, grep, nothing).await?;
+    let (found, totals) = search_jobs(call, jobs, grep, nothing, ListingStyle::Page).await?;
     let counted = found.into_iter().map(|(job, found)| (job, Some(found.matches)));
     Ok((counted.collect(), totals.unsearched()))
 }
@@ -150,6 +166,7 @@ async fn search_jobs(
     jobs: Vec<JobHandle>,
     grep: Grep,
     page: PageRequest,
+    style: ListingStyle,
 ) -> Result<(Vec<(JobHandle, SearchResult)>, SearchTotals), ToolError> {
     let total = jobs.len();
     let (jobs, merged): (Vec<_>, Vec<_>) =
@@ -159,7 +176,7 @@ async fn search_jobs(
     let Some(log) = logs.first() else { return Ok((Vec::new(), totals)) };
     let memory = call.reserve(log, estimate_memory(page)).await?;
     let scan = move |logs: &[BlockingReader], deadline: &_| {
-        search_each(logs, &grep.request(page), deadline)
+        search_each(logs, &grep.request(page, style), deadline)
     };
     let scanned = call.scan_all(&logs, memory, scan).await;
     let (found, _memory) = scanned.map_err(ToolError::Search)?;
