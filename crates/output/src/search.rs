@@ -580,7 +580,9 @@ mod tests {
     use super::super::views::on_screen;
     use crate::Stream;
     use crate::pattern::LinePattern;
-    use crate::search::{ListingStyle, SearchContext, SearchRequest, SearchResult, Select};
+    use crate::search::{
+        FoundLine, ListingStyle, SearchContext, SearchRequest, SearchResult, Select,
+    };
     use crate::{LogReader, LogStorage, LogWriter, PageEnd, open_log};
 
     fn log(writes: &[(Stream, &[u8])]) -> (LogWriter, LogReader, tempfile::TempDir) {
@@ -616,7 +618,7 @@ mod tests {
     }
 
     fn listed(found: &SearchResult) -> Vec<String> {
-        let line = |line: &super::FoundLine| {
+        let line = |line: &FoundLine| {
             let sign = if line.is_match { ':' } else { '-' };
             format!("{}{sign}{}", line.number, String::from_utf8_lossy(&line.text))
         };
@@ -879,6 +881,70 @@ mod tests {
         }
     }
 
+    /// An overview of all matches: what is listed first, and the last ones.
+    fn overview(pattern: &LinePattern) -> SearchRequest<'_> {
+        let style = ListingStyle::Overview;
+        SearchRequest { style, max_matches: usize::MAX, ..request(pattern) }
+    }
+
+    #[test]
+    fn an_overview_folds_matches_that_differ_only_in_numbers() {
+        let content: String =
+            (1..=200).map(|number| format!("slow {number}\nlost {}\n", number * 7)).collect();
+        let (_writer, reader, _dir) = log(&[(Stream::Stdout, content.as_bytes())]);
+        let found = search(&reader, &overview(&compile("slow|lost"))).unwrap();
+        assert_eq!(
+            listed(&found),
+            [
+                "1:slow 1",
+                "2:lost 7",
+                "3:slow 2",
+                "4:lost 14",
+                "5:slow 3",
+                "6:lost 21",
+                "399:slow 200",
+                "400:lost 1400",
+            ]
+        );
+        let alike: Vec<u64> = found.lines.iter().map(|line| line.alike).collect();
+        assert_eq!(alike, [0, 0, 0, 0, 196, 196, 0, 0]);
+        assert_eq!((found.matches, found.next, found.last.len()), (400, None, 0));
+    }
+
+    #[test]
+    fn an_overview_of_any_character_set_and_stream_has_the_last_matches() {
+        for charset in ["utf-8", "utf-16le", "shift_jis"] {
+            let bytes = encoded(charset, "エラー");
+            let noise: &[u8] = if charset == "utf-8" { b"noise\n" } else { b"" };
+            let (_writer, reader, _dir) =
+                log(&[(Stream::Stdout, &bytes), (Stream::Stderr, noise), (Stream::Stdout, b"")]);
+            let pattern = compile("エラー");
+            let stdout = SearchRequest { stream: Some(Stream::Stdout), ..overview(&pattern) };
+            let found = search(&reader, &stdout).unwrap();
+            assert_eq!(
+                listed(&found),
+                ["1:エラー 0", "2:エラー 1", "3:エラー 2", "3000:エラー 2999"],
+                "{charset}"
+            );
+            let short = SearchRequest { max_bytes: 60, ..stdout };
+            let found = search(&reader, &short).unwrap();
+            let last: Vec<u64> = found.last.iter().map(|line| line.number).collect();
+            assert_eq!(last, [2996, 2997, 2998, 2999, 3000], "{charset}");
+            assert_eq!(found.last[4].text, "エラー 2999".as_bytes(), "{charset}");
+            assert!(found.next.is_some_and(|next| next > 0), "{charset}");
+        }
+    }
+
+    #[test]
+    fn a_listing_of_empty_lines_has_an_end() {
+        let (_writer, reader, _dir) = log(&[(Stream::Stdout, &b"\n".repeat(10_000))]);
+        let pattern = compile("^$");
+        let page = SearchRequest { max_matches: usize::MAX, max_bytes: 100, ..request(&pattern) };
+        let found = search(&reader, &page).unwrap();
+        assert_eq!(found.matches, 10_000);
+        assert!(found.lines.len() <= 101, "{}", found.lines.len());
+    }
+
     /// Text with colours, `\r`, empty lines and unfinished ones.
     fn any_write() -> impl Strategy<Value = (Stream, String)> {
         let stream = prop_oneof![Just(Stream::Stdout), Just(Stream::Stderr)];
@@ -941,6 +1007,38 @@ mod tests {
                 request.from = next;
             }
             prop_assert_eq!(matches, expected);
+        }
+
+        #[test]
+        fn an_overview_accounts_for_each_match_and_lists_the_first_and_the_last(
+            words in vec(prop::sample::select(vec!["a 1", "a 22", "b 3", "c", "d", "e 5f", "no"]), 0..120),
+            select in prop_oneof![Just(Select::Matching), Just(Select::Others)],
+            max_bytes in 0..200_usize,
+        ) {
+            let text: String = words.iter().map(|word| format!("{word}\n")).collect();
+            let (_writer, reader, _dir) = log(&[(Stream::Stdout, text.as_bytes())]);
+            let expected = naive(&text, "[a-e]", select);
+            let pattern = compile("[a-e]");
+            let found = search(&reader, &SearchRequest { select, max_bytes, ..overview(&pattern) }).unwrap();
+            prop_assert_eq!(found.matches as usize, expected.len());
+            let shown: Vec<_> = found.lines.iter().chain(&found.last).collect();
+            prop_assert!(found.lines.windows(2).all(|pair| pair[0].offset < pair[1].offset));
+            for line in &shown {
+                prop_assert_eq!(&line.text, words[line.number as usize - 1].as_bytes());
+            }
+            let text = |line: &FoundLine| String::from_utf8(line.text.clone()).unwrap();
+            prop_assert_eq!(shown.first().map(|line| text(line)), expected.first().cloned());
+            prop_assert_eq!(shown.last().map(|line| text(line)), expected.last().cloned());
+            let listed = found.lines.len() as u64 + shown.iter().map(|line| line.alike).sum::<u64>();
+            match found.next {
+                None => prop_assert_eq!(listed, found.matches),
+                Some(next) => {
+                    let rest = SearchRequest { from: next, select, max_bytes: 0, ..request(&pattern) };
+                    let rest = search(&reader, &rest).unwrap().matches;
+                    prop_assert_eq!(listed + rest, found.matches);
+                    prop_assert!(!found.last.is_empty());
+                }
+            }
         }
     }
 }
