@@ -5,6 +5,7 @@ use std::io;
 use std::ops::Range;
 
 use super::shared_log::LogProgress;
+use crate::log_summary::read_last_states;
 use crate::page::whole_text_length;
 use crate::reader::BlockingReader;
 use crate::views::{
@@ -21,6 +22,9 @@ const HEAD_SHARE: usize = 5;
 /// after them misses nothing. In a tail, which is for a quick look, overlong lines are cut.
 const WHOLE_LINES: ViewOptions =
     ViewOptions { ansi: Ansi::Strip, fold: Fold::Repeats, long: LongLines::Keep };
+
+/// The most bytes that are read to find the last states of a few lines.
+const MAX_OVERWRITTEN_BYTES: u64 = 32 * 1024 * 1024;
 
 /// The bytes at the end that are checked for an unfinished character.
 const LAST_BYTES: u64 = 256;
@@ -220,13 +224,34 @@ impl<'a> ExcerptSource<'a> {
     /// The whole range, if it fits.
     fn whole(&self, room: RemainingBudget) -> io::Result<Option<ExcerptPart>> {
         let has_hole = self.contiguous().end < self.end;
-        if has_hole || self.end - self.from > room.raw_bytes() {
+        if has_hole {
             return Ok(None);
+        }
+        if self.end - self.from > room.raw_bytes() {
+            return self.last_states(room);
         }
         let bytes = self.reader.read(self.from..self.end)?;
         let lines = self.render(&bytes, WHOLE_LINES);
         let all_fit = room.take(lines.iter()) == lines.len();
         Ok(all_fit.then(|| ExcerptPart::starting_at(self.from, &lines)))
+    }
+
+    /// The whole range with each line in its last state, if that fits.
+    fn last_states(&self, room: RemainingBudget) -> io::Result<Option<ExcerptPart>> {
+        let range = self.from..self.end;
+        let lines = self.progress.lines + 1 - self.reader.line_at(self.from)?.saturating_sub(1);
+        let is_small = self.end - self.from <= MAX_OVERWRITTEN_BYTES;
+        if !is_small || lines > room.lines as u64 {
+            return Ok(None);
+        }
+        let Some(lines) = read_last_states(self.reader, range.clone(), self.charset, room.lines)?
+        else {
+            return Ok(None);
+        };
+        let count = lines.len();
+        let text = lines.concat();
+        let fits = text.lines().count() <= room.lines && (room.cost)(&text) <= room.bytes;
+        Ok(fits.then_some(ExcerptPart { range, text, lines: count, bad_bytes: 0 }))
     }
 
     /// The contiguous bytes: up to the first hole, and from the end of the last one.

@@ -232,8 +232,11 @@ impl SummaryScan<'_> {
 impl OverlongLine {
     /// Adds bytes of the line. Text after a `\r` replaces what was kept.
     fn extend(&mut self, bytes: &[u8]) {
+        // The last two states: a message may follow a bar.
         let trimmed = bytes.strip_suffix(b"\r").unwrap_or(bytes);
-        let bytes = match memchr::memrchr(b'\r', trimmed) {
+        let mut returns = memchr::memrchr_iter(b'\r', trimmed);
+        let last_states = returns.next().map(|last| returns.next().unwrap_or(last));
+        let bytes = match last_states {
             Some(at) => {
                 self.kept.clear();
                 &trimmed[at + 1..]
@@ -243,6 +246,39 @@ impl OverlongLine {
         let room = LINE_BYTES.saturating_sub(self.kept.len());
         self.kept.extend_from_slice(&bytes[..bytes.len().min(room)]);
     }
+}
+
+/// Reads the lines of a range, each in its last state, if there are at most `most` and none is
+/// longer than a reader wants to see. A bar that was drawn a thousand times is one short line.
+pub(crate) fn read_last_states(
+    reader: &BlockingReader,
+    range: Range<u64>,
+    charset: Charset,
+    most: usize,
+) -> io::Result<Option<Vec<String>>> {
+    let mut blocks = DecodedBlocks::new(reader.chunks(None, range.start, range.end), charset);
+    let mut lines: Vec<String> = Vec::new();
+    let mut open = OverlongLine { number: 0, kept: Vec::new() };
+    let mut is_open = false;
+    while let Some(block) = blocks.next()? {
+        for line in lines_from(block.bytes, 0) {
+            open.extend(&block.bytes[line.clone()]);
+            is_open = line.end == block.bytes.len();
+            if open.kept.len() >= LINE_BYTES || lines.len() >= most {
+                return Ok(None);
+            }
+            if !is_open {
+                let (text, _) = decode(&open.kept);
+                lines.push(format!("{}\n", on_screen(&text)));
+                open.kept.clear();
+            }
+        }
+    }
+    if is_open {
+        let (text, _) = decode(&open.kept);
+        lines.push(on_screen(&text).into_owned());
+    }
+    Ok(Some(lines))
 }
 
 /// The texts of a line that later ones overwrote.
@@ -264,9 +300,10 @@ pub(crate) fn looks_like_error(line: &[u8]) -> bool {
 /// The text of a line as a screen finally shows it, without escape codes and overwritten text.
 fn visible_text(line: &[u8]) -> Cow<'_, str> {
     let (text, _) = decode(line);
-    let shown = on_screen(&text).into_owned();
+    let shown = on_screen(&text);
+    let shown = shown.rsplit('\n').next().unwrap_or_default();
     match shown.char_indices().nth(LINE_BYTES) {
         Some((end, _)) => Cow::Owned(shown[..end].to_owned()),
-        None => Cow::Owned(shown),
+        None => Cow::Owned(shown.to_owned()),
     }
 }

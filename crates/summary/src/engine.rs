@@ -5,9 +5,14 @@ use crate::formats::FORMATS;
 use crate::place::join_traces;
 use crate::recent::{RecentLine, RecentLines};
 use crate::rules::{Effect, FormatKind, RuleSet};
-use crate::severity::{LineSeverity, SeverityLines, find_severity};
+use crate::severity::{LineSeverity, SeverityLines, find_severity, has_numeric_level};
 use crate::source::{SourcePrefix, find_source};
 use crate::summary::Summary;
+use crate::templates::TemplateTable;
+
+/// Lines of a template that are examined. If no rule matches any of them, the others are only
+/// counted.
+const EXAMINED_LINES: u8 = 3;
 
 /// Reads the output of a program line by line, in bounded memory.
 #[derive(Debug, Default)]
@@ -22,6 +27,9 @@ pub struct Summarizer {
     all: SeverityLines,
     lines: u64,
     explained_to: u64,
+    templates: TemplateTable,
+    /// `true` if a rule that needs no failure before it matches the present line.
+    has_match: bool,
 }
 
 impl Summarizer {
@@ -37,11 +45,27 @@ impl Summarizer {
     pub fn read(&mut self, number: u64, text: &str) {
         self.lines += 1;
         let prefix = find_source(text);
-        let is_claimed = self.apply_rules(number, text, prefix);
+        let entry = self.templates.count(number, text);
+        let marks = entry.marks;
+        let is_known = marks.examined == EXAMINED_LINES;
+        let severity =
+            if is_known && !has_numeric_level(text) { marks.severity } else { find_severity(text) };
+        entry.marks.severity = severity;
+        let is_examined = !is_known || marks.is_relevant;
+        if is_examined {
+            entry.marks.examined = EXAMINED_LINES.min(marks.examined + 1);
+        }
+        let mut is_claimed = false;
+        if is_examined || self.formats.iter().any(FormatState::awaits_lines) {
+            self.has_match = false;
+            is_claimed = self.apply_rules(number, text, prefix);
+            if is_examined && self.has_match {
+                self.templates.last_entry().marks.is_relevant = true;
+            }
+        }
         if is_claimed {
             self.explained_to = number;
         }
-        let severity = find_severity(text);
         if let Some(severity) = severity {
             self.all.add(severity, number, text);
         }
@@ -94,8 +118,8 @@ impl Summarizer {
             errors: found.list(LineSeverity::Error),
             warnings: found.list(LineSeverity::Warning),
             lines: self.lines,
+            groups: self.templates.groups(),
             explained_to: self.explained_to,
-            ..Summary::default()
         }
     }
 
@@ -138,6 +162,7 @@ impl Summarizer {
         let mut applied = takers.clone();
         let mut has_created = false;
         for rule in rules.matches(line.text) {
+            self.has_match |= !rule.effect.needs_open();
             let is_foreign =
                 owner.is_some_and(|owner| owner != rule.format) || takers.contains(&rule.format);
             let is_taken = has_created && rule.effect.creates();

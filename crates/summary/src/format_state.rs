@@ -73,6 +73,15 @@ impl FormatState {
         }
     }
 
+    /// `true` if the effect of the next line depends on those before it.
+    pub(crate) fn awaits_lines(&self) -> bool {
+        self.open.is_some()
+            || self.is_listing
+            || self.is_quoting
+            || !self.watched.is_empty()
+            || !self.parked.is_empty()
+    }
+
     /// `true` if all lines belong to the failure that has begun.
     pub(crate) fn owns_lines(&self) -> bool {
         let is_open = self.open.as_ref().is_some_and(|open| !open.is_watched);

@@ -93,6 +93,17 @@ pub fn is_error_line(text: &str) -> bool {
     find_severity(text) == Some(LineSeverity::Error)
 }
 
+/// `true` if the severity of a line may depend on a number: `E0314 …`, `{"level":50,…`.
+pub(crate) fn has_numeric_level(text: &str) -> bool {
+    match text.as_bytes() {
+        [b'E' | b'F' | b'I' | b'W', b'0'..=b'9', ..] => true,
+        [b'{', ..] => text.split_once("\"level\":").is_some_and(|(_, rest)| {
+            rest.trim_start().starts_with(|char: char| char.is_ascii_digit())
+        }),
+        _ => false,
+    }
+}
+
 /// `true` if the line has another level before the one that was found.
 fn has_other_level(found: &str) -> bool {
     let mut fields = found.split(|char: char| !char.is_ascii_alphanumeric()).take(12);

@@ -1,6 +1,8 @@
 //! The text of a summary: one line per fact, the decisive ones first.
 
-use crate::summary::{Counts, Failure, FoundLines, LineGroup, LineGroups, Summary, ToolReport};
+use crate::summary::{
+    Counts, Failure, FoundLines, LineGroup, LineGroups, NumberedLine, Summary, ToolReport,
+};
 
 /// Places that are listed for one kind of warning.
 const WARNING_PLACES: usize = 8;
@@ -72,8 +74,17 @@ impl Summary {
             }
         }
         page.push_found(&self.errors);
-        page.push_groups(&self.groups);
-        page.push_warnings(self);
+        if tools.is_empty() && self.traces.is_empty() {
+            page.push_rare(self);
+        }
+        if self.has_failures() {
+            page.push_warnings(&tools);
+        } else {
+            page.push_each_warning(&tools, &self.warnings);
+        }
+        if page.lines.is_empty() && tools.is_empty() {
+            page.push_groups(self);
+        }
         SummaryText { lines: page.lines, is_cut: page.is_cut }
     }
 }
@@ -123,7 +134,7 @@ impl Page {
 
     fn push_found(&mut self, errors: &FoundLines) {
         for group in errors.kinds.iter().take(ERROR_LINES) {
-            self.push(format!("{}: {}{}", group.first.number, group.first.text, more_of(group)));
+            self.push(group_line(group));
         }
         let listed: u64 = errors.kinds.iter().take(ERROR_LINES).map(|group| group.count).sum();
         if errors.count > listed {
@@ -131,39 +142,100 @@ impl Page {
         }
     }
 
-    fn push_groups(&mut self, groups: &LineGroups) {
-        for line in &groups.rare {
-            self.push(format!("{}: {}", line.number, line.text));
+    /// Adds the lines that are unlike all others, and the groups beside which they are.
+    fn push_rare(&mut self, summary: &Summary) {
+        let LineGroups { groups, rare } = &summary.groups;
+        let kinds = summary.errors.kinds.iter().chain(&summary.warnings.kinds);
+        let known: Vec<u64> =
+            kinds.flat_map(|group| [group.first.number, group.last.number]).collect();
+        let unknown: Vec<&NumberedLine> =
+            rare.iter().filter(|line| !known.contains(&line.number)).collect();
+        if summary.errors.count == 0 && !unknown.is_empty() {
+            self.push_largest(groups, 1);
+        }
+        for line in unknown {
+            self.push(format!("{}: {}", line.number, clip(&line.text)));
         }
     }
 
-    /// Adds all warnings in one line.
-    fn push_warnings(&mut self, summary: &Summary) {
-        let mut kinds: Vec<(String, Vec<String>)> = Vec::new();
-        for tool in summary.tools.iter().filter(|tool| is_counted(tool)) {
-            for warning in &tool.warnings {
-                let message = warning.message.clone().unwrap_or_default();
-                let place = place(warning).unwrap_or_default();
-                match kinds.iter_mut().find(|(known, _)| *known == message) {
-                    Some((_, places)) => places.push(place),
-                    None => kinds.push((message, vec![place])),
-                }
-            }
+    /// Adds the groups of an output that consists of few of them.
+    fn push_groups(&mut self, summary: &Summary) {
+        let groups = &summary.groups.groups;
+        let shown = groups.iter().take(SHOWN_GROUPS);
+        let covered: u64 = shown.filter(|group| group.count > 1).map(|group| group.count).sum();
+        if covered * 100 >= summary.lines * COVERED_PERCENT {
+            self.push_largest(groups, SHOWN_GROUPS);
         }
-        for group in &summary.warnings.kinds {
-            let text = format!("{}: {}{}", group.first.number, group.first.text, more_of(group));
-            kinds.push((text, Vec::new()));
+    }
+
+    fn push_largest(&mut self, groups: &[LineGroup], most: usize) {
+        let mut shown: Vec<&LineGroup> =
+            groups.iter().filter(|group| group.count > 1).take(most).collect();
+        shown.sort_by_key(|group| group.first.number);
+        for group in shown {
+            self.push(group_line(group));
         }
-        if kinds.is_empty() {
+    }
+
+    /// Adds the warnings of all tools in one line.
+    fn push_warnings(&mut self, tools: &[&ToolReport]) {
+        let texts = warning_texts(tools);
+        if texts.is_empty() {
             return;
         }
-        let texts: Vec<String> = kinds.into_iter().map(warning_text).collect();
         let mut line = format!("warnings: {}", texts.join("; "));
         if line.len() > MAX_WARNINGS_BYTES {
             line.truncate(line.floor_char_boundary(MAX_WARNINGS_BYTES));
             line.push('…');
         }
         self.push(line);
+    }
+
+    /// Adds a line for each kind of warning, of an output without failures.
+    fn push_each_warning(&mut self, tools: &[&ToolReport], found: &FoundLines) {
+        for text in warning_texts(tools).into_iter().take(SHOWN_WARNINGS) {
+            self.push(format!("warning: {text}"));
+        }
+        for group in found.kinds.iter().take(SHOWN_WARNINGS) {
+            self.push(group_line(group));
+        }
+    }
+}
+
+/// The warnings of tools, one text for each kind.
+fn warning_texts(tools: &[&ToolReport]) -> Vec<String> {
+    let mut kinds: Vec<(String, Vec<String>)> = Vec::new();
+    for tool in tools.iter().filter(|tool| is_counted(tool)) {
+        for warning in &tool.warnings {
+            let message = warning.message.clone().unwrap_or_default();
+            let place = place(warning).unwrap_or_default();
+            match kinds.iter_mut().find(|(known, _)| *known == message) {
+                Some((_, places)) => places.push(place),
+                None => kinds.push((message, vec![place])),
+            }
+        }
+    }
+    kinds.into_iter().map(warning_text).collect()
+}
+
+/// Groups that are listed of an output without other facts.
+const SHOWN_GROUPS: usize = 4;
+/// The share of the lines that these groups must have.
+const COVERED_PERCENT: u64 = 60;
+/// Kinds of warnings that are listed of an output without failures.
+const SHOWN_WARNINGS: usize = 8;
+/// The longest text of one line of the log, in characters.
+const LINE_CHARS: usize = 240;
+
+/// A line of a group, and the number of lines like it.
+fn group_line(group: &LineGroup) -> String {
+    format!("{}: {}{}", group.first.number, clip(&group.first.text), more_of(group))
+}
+
+fn clip(text: &str) -> String {
+    match text.char_indices().nth(LINE_CHARS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
     }
 }
 
@@ -186,7 +258,8 @@ fn is_counted(tool: &ToolReport) -> bool {
 fn more_of(group: &LineGroup) -> String {
     match group.count {
         0 | 1 => String::new(),
-        count => format!(" [{} more like it, last {}]", count - 1, group.last.number),
+        2 => format!(" [1 more like it: {}]", group.last.number),
+        count => format!(" [{} more like it, to {}]", count - 1, group.last.number),
     }
 }
 

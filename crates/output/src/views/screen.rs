@@ -5,6 +5,7 @@
 //! on it, since a later line may have written on its first row. A block ends where a newline leaves
 //! its last row, and is split where its rows are independent of each other.
 
+use shellyard_summary::is_progress_line;
 use std::borrow::Cow;
 
 use anstream::adapter::strip_str;
@@ -555,9 +556,22 @@ pub(crate) fn on_screen(line: &str) -> Cow<'_, str> {
     if codes(line).all(|code| matches!(code, TerminalCode::Text(_))) {
         return Cow::Owned(strip_str(line).to_string());
     }
+    if let Some((bar, message)) = split_after_progress(line) {
+        return Cow::Owned(format!("{}\n{}", on_screen(bar), on_screen(message)));
+    }
     let mut row = RowText::default();
     codes(line).fold(0, |column, code| row.apply(column, code));
     Cow::Owned(row.text())
+}
+
+/// Splits a line whose last text, after a `\r`, overwrote a progress bar without being one. A
+/// screen shows the rest of the bar behind a short message; a reader needs both, one by one.
+fn split_after_progress(line: &str) -> Option<(&str, &str)> {
+    let (before, message) = line.rsplit_once('\r')?;
+    let bar = before.rsplit('\r').find(|state| !state.trim().is_empty())?;
+    let is_progress = |text: &str| is_progress_line(&strip_str(text).to_string());
+    let has_text = !strip_str(message).to_string().trim().is_empty();
+    (has_text && !is_progress(message) && is_progress(bar)).then_some((before, message))
 }
 
 #[cfg(test)]
@@ -565,7 +579,7 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    use super::{ScreenLine, ScreenRows, play};
+    use super::{ScreenLine, ScreenRows, on_screen, play};
 
     fn played(text: &str) -> Vec<ScreenRows> {
         let lines = text.split_inclusive('\n').map(|line| match line.strip_suffix('\n') {
@@ -582,6 +596,15 @@ mod tests {
     #[track_caller]
     fn check(text: &str, expected: &str) {
         assert_eq!(joined(text), expected, "{text:?}");
+    }
+
+    #[test]
+    fn a_message_after_a_progress_bar_stands_on_a_row_of_its_own() {
+        let bar = "\r 50%|███   | 1/2\r100%|██████| 2/2";
+        assert_eq!(on_screen(&format!("{bar}\rsaved x")), "100%|██████| 2/2\nsaved x");
+        assert_eq!(on_screen(bar), "100%|██████| 2/2");
+        assert_eq!(on_screen(&format!("{bar}\r\u{1b}[K")), "");
+        assert_eq!(on_screen("abc\rx"), "xbc");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::clusters::Pattern;
 use super::masking::{BLANK, MaskedLine};
 use super::outliers::NumberColumns;
+use crate::severity::LineSeverity;
 use crate::summary::NumberedLine;
 
 /// The longest text that is kept of a line, in bytes.
@@ -21,7 +22,6 @@ pub struct TemplateEntry {
     /// The pattern of a merged cluster.
     pub(super) pattern: Option<Box<Pattern>>,
     /// Notes of the reader about lines of this template.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the engine does not skip known lines yet"))]
     pub(crate) marks: LineMarks,
 }
 
@@ -32,8 +32,8 @@ pub(crate) struct LineMarks {
     pub(crate) examined: u8,
     /// `true` if a rule applied to one of them.
     pub(crate) is_relevant: bool,
-    /// The severity of the lines.
-    pub(crate) severity: u8,
+    /// The severity of the last line.
+    pub(crate) severity: Option<LineSeverity>,
 }
 
 impl TemplateEntry {

@@ -68,6 +68,14 @@ impl TemplateTable {
         &mut self.entries[index]
     }
 
+    /// The entry of the line that was counted last.
+    pub(crate) fn last_entry(&mut self) -> &mut TemplateEntry {
+        match self.index.get(&self.line.hash) {
+            Some(&index) => &mut self.entries[index],
+            None => &mut self.transient,
+        }
+    }
+
     /// Reports the largest groups of similar lines, and the lines that are unlike the others.
     #[must_use]
     pub fn groups(&self) -> LineGroups {
