@@ -307,3 +307,150 @@ fn visible_text(line: &[u8]) -> Cow<'_, str> {
         None => Cow::Owned(shown.to_owned()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{LogReader, LogStorage, LogWriter, open_log};
+
+    const ALL: SummaryRequest = SummaryRequest {
+        stream: None,
+        from: 0,
+        limits: SummaryLimits { each_side: u64::MAX / 2, time: Duration::ZERO },
+    };
+
+    /// A log with this content. The directory is removed when the test ends.
+    fn log(parts: &[(Stream, Vec<u8>)]) -> (LogWriter, LogReader, tempfile::TempDir) {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut writer, reader) =
+            open_log(&LogStorage { memory_bytes: 1000, spill_dir: dir.path().to_owned().into() });
+        for (stream, bytes) in parts {
+            writer.append(*stream, bytes);
+        }
+        (writer, reader, dir)
+    }
+
+    fn summary_of(bytes: &[u8], request: &SummaryRequest) -> LogSummary {
+        let (mut writer, reader, _dir) = log(&[(Stream::Stdout, bytes.to_vec())]);
+        writer.close();
+        LogSummary::clone(&summarize(&reader.blocking(), request).unwrap())
+    }
+
+    /// The numbers of the first line of each kind of error.
+    fn error_lines(summary: &LogSummary) -> Vec<u64> {
+        summary.summary.errors.kinds.iter().map(|kind| kind.first.number).collect()
+    }
+
+    #[test]
+    fn lines_of_a_log_of_many_blocks_have_their_numbers() {
+        let mut text = "a line that says nothing\n".repeat(30_000);
+        text.push_str("error: one\n");
+        text.push_str(&"x".repeat(700_000));
+        text.push_str("\nfatal: two\n");
+        let found = summary_of(text.as_bytes(), &ALL);
+        assert_eq!(error_lines(&found), [30_001, 30_003]);
+        assert_eq!((found.scanned_bytes, found.complete), (text.len() as u64, true));
+        assert_eq!(found.summary.lines, 30_003);
+    }
+
+    #[test]
+    fn a_huge_log_is_scanned_from_both_sides() {
+        let middle = "error: in the middle\n".repeat(1000);
+        let text = format!("one\nerror: early\n{middle}error: late\nlast\n");
+        let limits = SummaryLimits { each_side: 17, time: Duration::ZERO };
+        let some = summary_of(text.as_bytes(), &SummaryRequest { limits, ..ALL });
+        assert_eq!((error_lines(&some), some.complete), (vec![2, 1003], false));
+        assert_eq!((some.scanned_bytes, some.end), (34, text.len() as u64));
+        let limits = SummaryLimits { each_side: 17, time: Duration::from_secs(3600) };
+        let all = summary_of(text.as_bytes(), &SummaryRequest { limits, ..ALL });
+        assert_eq!((all.summary.errors.count, all.complete), (1002, true));
+    }
+
+    #[test]
+    fn the_summary_of_a_closed_log_is_kept() {
+        let text = "a line that says nothing\n".repeat(20_000);
+        let (mut writer, reader, _dir) = log(&[(Stream::Stdout, text.into_bytes())]);
+        let request = SummaryRequest { limits: SummaryLimits::default(), ..ALL };
+        let open = summarize(&reader.blocking(), &request).unwrap();
+        writer.close();
+        let first = summarize(&reader.blocking(), &request).unwrap();
+        let second = summarize(&reader.blocking(), &request).unwrap();
+        assert!(!Arc::ptr_eq(&open, &first) && Arc::ptr_eq(&first, &second));
+    }
+
+    #[test]
+    fn a_log_in_another_character_set_is_read_as_it_is_shown() {
+        let text = "сборка началась\nerror: сломано\nпредупреждение\nWARNING: осторожно\n";
+        let utf16: Vec<u8> =
+            format!("\u{feff}{text}").encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let legacy = encoding_rs::WINDOWS_1251.encode(text).0.repeat(3);
+        for (bytes, times) in [(utf16, 1), (legacy, 3)] {
+            let found = summary_of(&bytes, &ALL);
+            let Summary { errors, warnings, lines, .. } = &found.summary;
+            assert_eq!((errors.count, warnings.count, *lines), (times, times, 4 * times));
+            assert_eq!(errors.kinds[0].first.text, "error: сломано");
+            assert_eq!(error_lines(&found), [2]);
+        }
+    }
+
+    #[test]
+    fn an_overwritten_error_is_found() {
+        let found = summary_of(b"one\nerror: disk exploded\rall good\n", &ALL);
+        assert_eq!(found.summary.errors.kinds[0].first.text, "error: disk exploded");
+        assert_eq!(error_lines(&found), [2]);
+    }
+
+    #[test]
+    fn a_bar_that_was_drawn_very_often_is_its_last_state() {
+        let mut text: String =
+            (0..20_000).map(|done| format!("\r{done}/20000 [00:01<00:02]")).collect();
+        text.push_str("\rsaved model.bin\nend\n");
+        let (mut writer, reader, _dir) = log(&[(Stream::Stdout, text.clone().into_bytes())]);
+        writer.close();
+        let states = |most| {
+            let range = 0..text.len() as u64;
+            read_last_states(&reader.blocking(), range, Charset::Utf8, most).unwrap()
+        };
+        let bar = "19999/20000 [00:01<00:02]\nsaved model.bin\n".to_owned();
+        assert_eq!(states(10), Some(vec![bar, "end\n".to_owned()]));
+        assert_eq!(states(1), None);
+    }
+
+    fn any_part() -> impl Strategy<Value = (Stream, Vec<u8>)> {
+        let text = prop_oneof![
+            "[a-z ]{0,20}\n".prop_map(String::into_bytes),
+            Just(b"ERROR here\n".to_vec()),
+            Just(b"warning: there\r\n".to_vec()),
+            Just(b"\x1b[31mERROR red\x1b[0m\n".to_vec()),
+            Just(b"ERR".to_vec()),
+            Just(b"OR in pieces\n".to_vec()),
+            Just(b"10%\r20%\rFATAL x\n".to_vec()),
+            vec(0_u8..0x1b, 0..20),
+        ];
+        (prop_oneof![Just(Stream::Stdout), Just(Stream::Stderr)], text)
+    }
+
+    proptest! {
+        #[test]
+        fn every_line_and_every_error_is_counted(parts in vec(any_part(), 0..60)) {
+            let (_writer, reader, _dir) = log(&parts);
+            for stream in [None, Some(Stream::Stdout), Some(Stream::Stderr)] {
+                let bytes: Vec<u8> = parts
+                    .iter()
+                    .filter(|(of, _)| stream.is_none_or(|stream| stream == *of))
+                    .flat_map(|(_, bytes)| bytes.clone())
+                    .collect();
+                let found = summarize(&reader.blocking(), &SummaryRequest { stream, ..ALL }).unwrap();
+                let lines: Vec<&[u8]> = bytes.split_inclusive(|byte| *byte == b'\n').collect();
+                prop_assert_eq!(found.summary.lines, lines.len() as u64);
+                prop_assert_eq!(found.scanned_bytes, bytes.len() as u64);
+                let is_error =
+                    |line: &&&[u8]| looks_like_error(line.strip_suffix(b"\n").unwrap_or(line));
+                prop_assert_eq!(found.summary.errors.count, lines.iter().filter(is_error).count() as u64);
+            }
+        }
+    }
+}

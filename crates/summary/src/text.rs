@@ -43,7 +43,7 @@ impl Summary {
     /// The first line of each tool's report.
     #[must_use]
     pub fn headlines(&self) -> Vec<String> {
-        self.tools.iter().map(headline).collect()
+        self.tools.iter().filter(|tool| tool.is_consistent).map(headline).collect()
     }
 
     /// Renders the facts in at most `max_bytes`.
@@ -61,10 +61,12 @@ impl Summary {
 
     fn render(&self, tools: Vec<&ToolReport>, max_bytes: usize) -> SummaryText {
         let mut page = Page { lines: Vec::new(), left: max_bytes, is_cut: false };
+        // Of a report that contradicts itself, nothing is known for certain.
+        let tools: Vec<&ToolReport> = tools.into_iter().filter(|tool| tool.is_consistent).collect();
         for tool in &tools {
             page.push(headline(tool));
         }
-        for tool in tools.iter().filter(|tool| tool.is_consistent) {
+        for tool in &tools {
             page.push_failures(tool);
         }
         for trace in &self.traces {
