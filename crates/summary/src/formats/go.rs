@@ -17,9 +17,10 @@ const GO_TEST: Format = Format {
         Rule { on: r"\s*--- FAIL: (?P<name>\S+) \([\d.]+s\)$", then: Begin },
         Rule { on: r"(?P<message>panic: test timed out after \S+)$", then: Begin },
         // The last message is the most telling: logged lines stand above it.
-        Rule { on: r"\s+(?P<file>[\w./-]+\.go):(?P<line>\d+): (?P<message>.*)$", then: Refill },
+        Rule { on: r"\s+(?P<file>[\w./-]+\.go):(?P<line>\d+): (?P<message>\S.*)$", then: Refill },
+        Rule { on: r"\s+(?P<file>[\w./-]+\.go):(?P<line>\d+):\s*$", then: Refill },
         // testify
-        Rule { on: r"\s+Error:\s+(?P<message>\S.*)$", then: Append },
+        Rule { on: r"\s+Error:\s+(?P<message>\S.*)$", then: Refill },
         Rule { on: r"\s+(?P<message>(?:expected|actual) *: .+)$", then: Append },
         Rule { on: r"\s+(?:Error Trace|Test|Messages):", then: Keep },
         Rule { on: r"(?P<message>panic: .*?)(?: \[recovered[^\]]*\])?$", then: Append },
