@@ -242,6 +242,13 @@ impl FormatState {
             }
             Effect::End | Effect::Heading => self.close(),
             Effect::Drop => self.open = None,
+            Effect::Confirm => {
+                if let Some(open) = &mut self.open {
+                    open.is_watched = false;
+                    open.fill(Effect::Fill, groups);
+                }
+                self.close();
+            }
             Effect::File
             | Effect::Name
             | Effect::Counts

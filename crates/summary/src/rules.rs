@@ -154,6 +154,8 @@ pub(crate) enum Effect {
     Heading,
     /// Ends the failure that has begun.
     End,
+    /// The program ends in the watched test, which has failed.
+    Confirm,
     /// Drops the failure that has begun: it is none.
     Drop,
     /// Fills a failure of the same name if there is one; nothing otherwise.
@@ -211,6 +213,7 @@ impl Effect {
                 | Self::Frame
                 | Self::CauseBelow
                 | Self::CauseAbove
+                | Self::Confirm
                 | Self::End
                 | Self::Drop
                 | Self::Keep

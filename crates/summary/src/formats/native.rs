@@ -1,8 +1,8 @@
 //! C and C++: compilers, linkers, build tools, test runners, sanitizers and crashes.
 
 use crate::rules::Effect::{
-    Append, Begin, BeginWarning, CauseBelow, Continue, Counts, End, Failure, Fill, FillAbove,
-    Frame, Keep, Result, Skip, Warning, Watch,
+    Append, Begin, BeginWarning, CauseBelow, Confirm, Continue, Counts, End, Failure, Fill,
+    FillAbove, Frame, Keep, Result, Skip, Warning, Watch,
 };
 use crate::rules::{BlockEnd, Format, FormatKind, FrameOrder, Rule};
 use crate::summary;
@@ -164,6 +164,16 @@ const GOOGLETEST: Format = Format {
         },
         Rule { on: r"\s+(?P<message>\S.*)$", then: Append },
         Rule { on: r"\[  FAILED  \] (?P<name>[^\s,]+)(?:, where .*)? \(\d+ ms\)$", then: Failure },
+        // The program ends in a test.
+        Rule {
+            on: r"\S+: line \d+:\s+\d+ (?P<message>Segmentation fault|Aborted|Bus error|Killed|Floating point exception|Illegal instruction)",
+            then: Confirm,
+        },
+        Rule { on: r"==\d+==ERROR: (?P<message>\w+Sanitizer: \S+)", then: Confirm },
+        Rule {
+            on: r"[^\s:]+: (?P<file>[^\s:]+):(?P<line>\d+): (?:.+: )?(?P<message>Assertion .+ failed)\.$",
+            then: Confirm,
+        },
         Rule { on: r"\[  PASSED  \] (?P<passed>\d+) tests?\.$", then: Counts },
         Rule { on: r"\[  SKIPPED \] (?P<skipped>\d+) tests?(?:, listed below:|\.)$", then: Counts },
         Rule { on: r"\[  FAILED  \] (?P<failed>\d+) tests?, listed below:$", then: Counts },
