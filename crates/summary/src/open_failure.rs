@@ -110,7 +110,13 @@ impl OpenFailure {
             self.awaits_other = awaits_other && self.failure.message.is_none();
             return;
         }
-        let Some(mut more) = message else { return };
+        if let Some(more) = message {
+            self.add_text(effect, more);
+        }
+    }
+
+    /// Adds a text to the message.
+    fn add_text(&mut self, effect: Effect, mut more: String) {
         if effect == Effect::Append {
             more = more.split_whitespace().collect::<Vec<_>>().join(" ");
         }
