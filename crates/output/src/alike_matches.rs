@@ -10,7 +10,7 @@ const LISTED_OF_MANY: usize = 3;
 /// The shapes that are compared. Matches of further shapes are all listed.
 const MAX_SHAPES: usize = 64;
 /// The matches that are compared. Later ones are only counted.
-const MAX_COMPARED: u64 = 100_000;
+const MAX_COMPARED: u64 = 10_000;
 
 /// The shapes of the matches so far, in bounded memory.
 #[derive(Debug, Default)]

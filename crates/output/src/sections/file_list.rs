@@ -1,6 +1,6 @@
 //! Lists of places with the file as a heading: eslint, `rg --heading`, `git grep --heading`.
 
-use super::tracker::{HeadLine, Membership, SectionLine};
+use super::section_line::{HeadLine, Membership, SectionLine};
 
 /// The lines below the name of a file.
 #[derive(Debug)]

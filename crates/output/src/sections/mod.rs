@@ -7,6 +7,7 @@
 mod file_list;
 mod finder;
 mod patch;
+mod section_line;
 mod test_run;
 mod trace;
 mod tracker;

@@ -1,6 +1,6 @@
 //! Patches: `git log -p`, `git show`, `git format-patch`, and diffs without commits.
 
-use super::tracker::{HeadLine, Membership, SectionLine, shorten};
+use super::section_line::{HeadLine, Membership, SectionLine, shorten};
 
 /// The length to which a full hash is cut.
 const SHORT_HASH: usize = 7;

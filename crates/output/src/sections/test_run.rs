@@ -1,6 +1,6 @@
 //! Tests that failed, in the output of test runners.
 
-use super::tracker::{HeadLine, Membership, SectionLine, shorten};
+use super::section_line::{HeadLine, Membership, SectionLine, shorten};
 
 /// The lines that the name of a test may take.
 const MAX_NAME_LINES: usize = 3;

@@ -1,7 +1,7 @@
 //! Stack traces of Python, Java, JavaScript, .NET, Ruby, PHP, Go and Rust, and the reports of
 //! sanitizers.
 
-use super::tracker::{HeadLine, Membership, SectionLine, shorten};
+use super::section_line::{HeadLine, Membership, SectionLine, shorten};
 
 /// The first line of a Python traceback ends with this.
 const TRACEBACK: &str = "Traceback (most recent call last):";
