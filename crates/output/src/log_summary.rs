@@ -215,10 +215,6 @@ impl SummaryScan<'_> {
 
     fn read_line(&mut self, number: u64, line: &[u8]) {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        if memchr2(0x1b, b'\r', line).is_none() {
-            let (text, _) = decode(&line[..line.len().min(LINE_BYTES)]);
-            return self.summarizer.read(number, &text);
-        }
         for overwritten in overwritten_states(line) {
             let text = visible_text(overwritten);
             if is_error_line(&text) {
@@ -299,6 +295,9 @@ pub(crate) fn looks_like_error(line: &[u8]) -> bool {
 
 /// The text of a line as a screen finally shows it, without escape codes and overwritten text.
 fn visible_text(line: &[u8]) -> Cow<'_, str> {
+    if memchr2(0x1b, b'\r', line).is_none() {
+        return decode(&line[..line.len().min(LINE_BYTES)]).0;
+    }
     let (text, _) = decode(line);
     let shown = on_screen(&text);
     let shown = shown.rsplit('\n').next().unwrap_or_default();
@@ -428,7 +427,10 @@ mod tests {
             Just(b"ERR".to_vec()),
             Just(b"OR in pieces\n".to_vec()),
             Just(b"10%\r20%\rFATAL x\n".to_vec()),
-            vec(0_u8..0x1b, 0..20),
+            vec(0_u8..0x1b, 0..20).prop_map(|mut bytes| {
+                bytes.push(b'\n');
+                bytes
+            }),
         ];
         (prop_oneof![Just(Stream::Stdout), Just(Stream::Stderr)], text)
     }

@@ -162,6 +162,17 @@ impl Run {
         self.failures_mut().add(failure);
     }
 
+    /// Puts the name of the part of the program that was tested before the names of its failures.
+    pub(crate) fn prefix_names(&mut self, part: &str) {
+        for list in [&mut self.before, &mut self.after] {
+            for kept in &mut list.kept {
+                if let Some(name) = &mut kept.failure.name {
+                    *name = format!("{part}.{name}");
+                }
+            }
+        }
+    }
+
     pub(crate) fn failures_mut(&mut self) -> &mut FailureList {
         if self.has_counts() { &mut self.after } else { &mut self.before }
     }

@@ -317,6 +317,9 @@ impl FormatState {
             self.is_listing = effect == Effect::ListStart;
         }
         if effect == Effect::Run {
+            if let Some(part) = group(groups, "name") {
+                self.run.prefix_names(&part);
+            }
             self.watched.clear();
             self.file = None;
             self.line = None;

@@ -186,7 +186,7 @@ pub(crate) enum Effect {
     BeginListed,
     /// The closing words of the tool, in `message`.
     Result,
-    /// A new run of the tool starts.
+    /// A new run of the tool starts, after one of the part `name` of the program.
     Run,
     /// The line confirms that the run is one of the tool.
     Sign,

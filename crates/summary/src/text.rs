@@ -49,17 +49,22 @@ impl Summary {
     /// Renders the facts in at most `max_bytes`.
     #[must_use]
     pub fn text(&self, max_bytes: usize) -> SummaryText {
-        self.render(self.tools.iter().collect(), max_bytes)
+        let mut page = self.render(self.tools.iter().collect(), max_bytes);
+        if page.lines.is_empty() && self.tools.is_empty() {
+            page.push_groups(self);
+        }
+        SummaryText { lines: page.lines, is_cut: page.is_cut }
     }
 
     /// Renders what has failed so far, in at most `max_bytes`, for a program that still runs.
     #[must_use]
     pub fn problems(&self, max_bytes: usize) -> SummaryText {
         let failed = |tool: &&ToolReport| tool.failure_count > 0;
-        self.render(self.tools.iter().filter(failed).collect(), max_bytes)
+        let page = self.render(self.tools.iter().filter(failed).collect(), max_bytes);
+        SummaryText { lines: page.lines, is_cut: page.is_cut }
     }
 
-    fn render(&self, tools: Vec<&ToolReport>, max_bytes: usize) -> SummaryText {
+    fn render(&self, tools: Vec<&ToolReport>, max_bytes: usize) -> Page {
         let mut page = Page { lines: Vec::new(), left: max_bytes, is_cut: false };
         // Of a report that contradicts itself, nothing is known for certain.
         let tools: Vec<&ToolReport> = tools.into_iter().filter(|tool| tool.is_consistent).collect();
@@ -84,10 +89,7 @@ impl Summary {
         } else {
             page.push_each_warning(&tools, &self.warnings);
         }
-        if page.lines.is_empty() && tools.is_empty() {
-            page.push_groups(self);
-        }
-        SummaryText { lines: page.lines, is_cut: page.is_cut }
+        page
     }
 }
 

@@ -353,7 +353,7 @@ proptest! {
         let log = go_test_log(&planted, is_verbose, is_nested);
         let facts = planted.iter().map(|Planted { unit, name, line, message, .. }| {
             let test = if is_nested { format!("TestAll/{name}") } else { format!("Test_{name}") };
-            expect(&format!("{unit}_test.go"), *line, &test, message)
+            expect(&format!("{unit}_test.go"), *line, &format!("{unit}.{test}"), message)
         });
         check_tool(&log, "go test", facts.collect())?;
     }

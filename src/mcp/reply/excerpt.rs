@@ -51,10 +51,10 @@ const RAW_LINES: usize = 40;
 const RAW_BYTES: usize = 1200;
 const FACTS_SHARE_OF_RAW: usize = 3;
 
-/// The last lines that a reply shows below facts that do not explain the outcome …
+/// The last lines that a reply shows below facts that do not explain a failure …
 const LAST_LINES: usize = 10;
-/// … and below those that do: lines after the last report of a tool.
-const LINES_AFTER_REPORT: usize = 5;
+/// … and below others.
+const FEW_LAST_LINES: usize = 4;
 /// The part of the budget for the last lines, as a fraction.
 const LAST_LINES_SHARE: usize = 4;
 
@@ -153,7 +153,8 @@ pub(super) fn read_result(
         return render_excerpt(log, excerpt(log, from, budget)?, budget);
     }
     let shown_from = if is_explained { source.summary.explained_to } else { 0 };
-    let most = if is_explained { LINES_AFTER_REPORT } else { LAST_LINES };
+    let is_unclear = result == JobResult::Failure && !is_explained;
+    let most = if is_unclear { LAST_LINES } else { FEW_LAST_LINES };
     let room = budget.max_bytes.saturating_sub(facts_bytes);
     let last = Budget { max_bytes: room, max_lines: most, ..budget };
     let after = log.offset_of_line(shown_from + 1)?.unwrap_or(u64::MAX);

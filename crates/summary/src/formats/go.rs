@@ -31,7 +31,10 @@ const GO_TEST: Format = Format {
         Rule { on: r"    {4,}(?P<message>\S.*)$", then: Append },
         Rule { on: r"(?:FAIL|PASS|exit status \d+)$", then: End },
         Rule { on: r"FAIL\t(?P<name>\S+) \[(?P<message>(?:build|setup) failed)\]$", then: Failure },
-        Rule { on: r"(?:FAIL|ok  )\t\S+\t(?:\(cached\)|[\d.]+s)", then: Run },
+        Rule {
+            on: r"(?:FAIL|ok  )\t(?:\S*/)?(?P<name>[^\s/]+)\t(?:\(cached\)|[\d.]+s)",
+            then: Run,
+        },
         // go test -json
         Rule {
             on: r#"\{"Time":"[^"]+","Action":"output","Package":"[^"]+","Test":"(?P<name>[^"]+)","Output":"\s*(?P<file>[\w./-]+\.go):(?P<line>\d+): (?P<message>.*?)(?:\\n)?"(?:,"OutputType":"[^"]*")?\}$"#,
@@ -46,7 +49,7 @@ const GO_TEST: Format = Format {
             then: Failure,
         },
         Rule {
-            on: r#"\{"Time":"[^"]+","Action":"(?:fail|pass|skip)","Package":"[^"]+","Elapsed"#,
+            on: r#"\{"Time":"[^"]+","Action":"(?:fail|pass|skip)","Package":"(?:[^"]*/)?(?P<name>[^"/]+)","Elapsed"#,
             then: Run,
         },
     ],

@@ -362,7 +362,7 @@ const NPM: Format = Format {
         Rule { on: r"npm (?:ERR!|error) (?P<message>command (?:sh|bash|cmd) .*)$", then: Append },
         Rule { on: r"npm (?:ERR!|error) workspace (?P<message>\S.*)$", then: Append },
         Rule {
-            on: r"npm (?:ERR!|error) (?P<message>\d+ Not Found .*|notarget No matching .*|enoent Could not .*|JSON\.parse Invalid .*|Exit status \d+|Failed at the .* script|Found: .*|peer .*|.*EBADENGINE.*|request to .*|The `npm .*)$",
+            on: r"npm (?:ERR!|error) (?P<message>\d+ Not Found .*|notarget No matching .*|enoent Could not .*|JSON\.parse Invalid .*|Exit status \d+|Failed at the .* script|Found: .*|peer .*|.*EBADENGINE.*|request to .*|The `npm .*|this command with --force .*)$",
             then: Append,
         },
         Rule { on: r"npm (?:ERR!|error)", then: Keep },
