@@ -160,7 +160,7 @@ def go(folder):
                 task.add(name, place(file, line), name, span=2)
     task.add_text("build error", "export/csv.go:64:17", "undefined: csv.NewBufferedWriter")
     for package in ("export", "worker"):
-        task.add(f"package {package} fails", rf"\bFAIL\b.*{GO_MODULE}/{package}\b|{GO_MODULE}/{package}\b.*(?i:fail)|\b{package}/\w+\.go:\d+")
+        task.add(f"package {package} fails", rf"\bFAIL\b.*{GO_MODULE}/{package}\b|{GO_MODULE}/{package}\b.*(?i:fail)|\b{package}/\w+\.go:\d+|\b{package}\.Test")
     task.command = add_program(folder, "go", "\n".join([*build, *lines, "FAIL"]) + "\n", 1) + " test ./..."
     return task
 
