@@ -13,9 +13,9 @@ from pathlib import Path
 from score import Conversation
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests/clients/agents"))
-import clients  # noqa: E402
-import model  # noqa: E402
-import run as agents  # noqa: E402
+import clients
+import model
+import run as agents
 
 AT_ONCE = 2
 CALL_LIMIT_S = 120

@@ -321,7 +321,10 @@ def docker(folder):
     output += ["#4 DONE 3.9s", "", "#5 [internal] load build context", "#5 transferring context: 182.44kB 0.0s done", "#5 DONE 0.0s", ""]
     output += ["#6 [2/7] RUN apt-get update && apt-get install -y --no-install-recommends build-essential git libpq-dev"]
     clock = 0.4
-    apt = [f"Get:{n} http://deb.debian.org/debian trixie/main amd64 {name} amd64 {random.randint(1, 9)}.{random.randint(0, 40)}-{random.randint(1, 6)} [{random.randint(8, 9000)} kB]" for n, name in enumerate(APT_PACKAGES, 1)]
+    apt = [
+        f"Get:{n} http://deb.debian.org/debian trixie/main amd64 {name} amd64 {random.randint(1, 9)}.{random.randint(0, 40)}-{random.randint(1, 6)} [{random.randint(8, 9000)} kB]"
+        for n, name in enumerate(APT_PACKAGES, 1)
+    ]
     apt += [f"Selecting previously unselected package {name}." for name in APT_PACKAGES[::2]]
     apt += [line for name in APT_PACKAGES for line in (f"Unpacking {name} ...", f"Setting up {name} ...")]
     for line in apt:
@@ -336,7 +339,10 @@ def docker(folder):
         file = f"{name}-{version}-py3-none-any.whl"
         pip += [f"Collecting {package} (from -r requirements.txt (line {n}))", f"  Downloading {file} ({random.randint(40, 900)} kB)"]
         pip += [f"     ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━ {random.uniform(1, 20):.1f}/{random.uniform(1, 20):.1f} MB {random.uniform(9, 90):.1f} MB/s eta 0:00:00"]
-    pip += [f"ERROR: Could not find a version that satisfies the requirement {DOCKER_MISSING} (from versions: none)", f"ERROR: No matching distribution found for {DOCKER_MISSING}"]
+    pip += [
+        f"ERROR: Could not find a version that satisfies the requirement {DOCKER_MISSING} (from versions: none)",
+        f"ERROR: No matching distribution found for {DOCKER_MISSING}",
+    ]
     stamped = []
     for line in pip:
         clock += random.uniform(0.01, 0.4)

@@ -9,10 +9,7 @@ from .task import Task, add_program, add_script
 
 LOG_LINES, FATAL_LINE = 496_836, 248_419
 LOG_START = datetime(2026, 3, 14)
-FATAL = (
-    "FATAL [raft-0] node-7 storage: WAL checksum mismatch at segment 004182 offset 90112 "
-    "(expected 0x9f3c11aa, got 0x00000000), refusing to start shard 12"
-)
+FATAL = "FATAL [raft-0] node-7 storage: WAL checksum mismatch at segment 004182 offset 90112 (expected 0x9f3c11aa, got 0x00000000), refusing to start shard 12"
 # Everyday messages; some have the words that a careless search takes for an error.
 LOG_MESSAGES = (
     "INFO  [http-{a}] node-{n} api: GET /v1/objects/{h} 200 in {b} ms, error_rate=0.00",
@@ -121,7 +118,9 @@ def progress_bar(folder):
     output = ""
     for step in range(2001):
         bar = "█" * (step * 30 // 2000)
-        output += f"\rmodel.safetensors: {step * 100 // 2000:3}%|{bar:30}| {step}/2000 [00:{step // 400:02}<00:{5 - step // 400:02}, {400 + step % 37}.{step % 100:02}MB/s]"
+        output += (
+            f"\rmodel.safetensors: {step * 100 // 2000:3}%|{bar:30}| {step}/2000 [00:{step // 400:02}<00:{5 - step // 400:02}, {400 + step % 37}.{step % 100:02}MB/s]"
+        )
     output += f"\nsaved model.safetensors, sha256 {SHA256}\n"
     task = Task("bar", "a progress bar with 2,000 updates", add_program(folder, "download", output, 0) + " model.safetensors")
     task.shell_follow_ups = [f"{task.command} | tr '\\r' '\\n' | tail -n 3"]

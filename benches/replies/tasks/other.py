@@ -11,7 +11,7 @@ MYPY = (
     ("app/billing/invoice.py", 91, 'Argument 1 to "round_cents" has incompatible type "str"; expected "Decimal"', "arg-type"),
     ("app/billing/tax.py", 17, 'Item "None" of "Rate | None" has no attribute "percent"', "union-attr"),
     ("app/orders/models.py", 133, '"Order" has no attribute "shiped_at"; maybe "shipped_at"?', "attr-defined"),
-    ("app/orders/views.py", 29, 'Missing return statement', "return"),
+    ("app/orders/views.py", 29, "Missing return statement", "return"),
     ("app/orders/views.py", 64, 'Unsupported operand types for + ("int" and "str")', "operator"),
     ("app/search/index.py", 12, 'Cannot find implementation or library stub for module named "whoosh.fields"', "import-not-found"),
     ("app/search/index.py", 75, 'Need type annotation for "pending" (hint: "pending: list[<type>] = ...")', "var-annotated"),
@@ -63,7 +63,13 @@ def vitest(folder):
         task.add(f"{name}: {test}", place(file, line), test, span=5)
         task.add_text(f"{name}: message", message.split(": ", 1)[1].split(" //")[0])
     output += ["", "⎯⎯⎯⎯⎯⎯⎯ Failed Tests 3 ⎯⎯⎯⎯⎯⎯⎯", "", *failures, ""]
-    output += [" Test Files  3 failed | 7 passed (10)", "      Tests  3 failed | 137 passed (140)", "   Start at  09:12:44", "   Duration  3.68s (transform 431ms, setup 0ms, collect 1.15s, tests 859ms, environment 2ms, prepare 1.77s)", ""]
+    output += [
+        " Test Files  3 failed | 7 passed (10)",
+        "      Tests  3 failed | 137 passed (140)",
+        "   Start at  09:12:44",
+        "   Duration  3.68s (transform 431ms, setup 0ms, collect 1.15s, tests 859ms, environment 2ms, prepare 1.77s)",
+        "",
+    ]
     task.command = add_program(folder, "vitest", "\n".join(output) + "\n", 1) + " run"
     return task
 
@@ -82,7 +88,10 @@ def gradle(folder):
     task.add("counts", r"\b212 tests|\b209 passed", r"\b3 failed")
     output = []
     for module in ("common", "model", "storage", "pricing", "mail", "report", "web", "app"):
-        output += [f"> Task :{module}:{step}" for step in ("compileJava", "processResources NO-SOURCE", "classes", "compileTestJava", "processTestResources NO-SOURCE", "testClasses")]
+        output += [
+            f"> Task :{module}:{step}"
+            for step in ("compileJava", "processResources NO-SOURCE", "classes", "compileTestJava", "processTestResources NO-SOURCE", "testClasses")
+        ]
         if module != "app":
             output += [f"> Task :{module}:test", f"> Task :{module}:jar"]
     output += ["", "> Task :app:test"]
@@ -97,9 +106,30 @@ def gradle(folder):
 
 
 RSPEC_FAILED = {
-    23: ("Order#total", "sums the lines", "spec/models/order_spec.rb", 42, "expect(order.total).to eq(1200)", ["", "expected: 1200", "     got: 1100", "", "(compared using ==)"]),
-    97: ("Invoice", "has a due date", "spec/models/invoice_spec.rb", 18, "invoice.due_date.strftime('%F')", ["", "NoMethodError:", "undefined method 'strftime' for nil"]),
-    160: ("GET /orders", "answers with 404", "spec/requests/orders_spec.rb", 77, "expect(response).to have_http_status(:not_found)", ["expected the response to have status code :not_found (404) but it was :ok (200)"]),
+    23: (
+        "Order#total",
+        "sums the lines",
+        "spec/models/order_spec.rb",
+        42,
+        "expect(order.total).to eq(1200)",
+        ["", "expected: 1200", "     got: 1100", "", "(compared using ==)"],
+    ),
+    97: (
+        "Invoice",
+        "has a due date",
+        "spec/models/invoice_spec.rb",
+        18,
+        "invoice.due_date.strftime('%F')",
+        ["", "NoMethodError:", "undefined method 'strftime' for nil"],
+    ),
+    160: (
+        "GET /orders",
+        "answers with 404",
+        "spec/requests/orders_spec.rb",
+        77,
+        "expect(response).to have_http_status(:not_found)",
+        ["expected the response to have status code :not_found (404) but it was :ok (200)"],
+    ),
 }
 
 
@@ -118,14 +148,30 @@ def rspec(folder):
         group, example, file, line, code, message = RSPEC_FAILED[number]
         index = len(commands) + 1
         output.append(f"  {example} (FAILED - {index})")
-        failures += [f"  {index}) {group} {example}", f"     Failure/Error: {code}", *(f"{'     ' if text.endswith('Error:') else '       '}{text}".rstrip() for text in message)]
+        failures += [
+            f"  {index}) {group} {example}",
+            f"     Failure/Error: {code}",
+            *(f"{'     ' if text.endswith('Error:') else '       '}{text}".rstrip() for text in message),
+        ]
         failures += [f"     # ./{file}:{line}:in 'block (3 levels) in <top (required)>'", ""]
         commands.append(f"rspec ./{file}:{line - 3} # {group} {example}")
         # The example begins three lines above the expectation: either place finds it.
         task.add(f"{group} {example}", f"{place(file, line)}|{place(file, line - 3)}", example, span=9)
         decisive = next(text for text in message if "got" in text or "undefined" in text or "but it was" in text).split()[-1]
         task.add(f"{group}: message", example, decisive.replace("(", r"\(").replace(")", r"\)"), span=9)
-    output += ["", "Failures:", "", *failures, "Finished in 2.41 seconds (files took 1.08 seconds to load)", "210 examples, 3 failures", "", "Failed examples:", "", *commands, ""]
+    output += [
+        "",
+        "Failures:",
+        "",
+        *failures,
+        "Finished in 2.41 seconds (files took 1.08 seconds to load)",
+        "210 examples, 3 failures",
+        "",
+        "Failed examples:",
+        "",
+        *commands,
+        "",
+    ]
     task.command = add_program(folder, "rspec", "\n".join(output) + "\n", 1) + " --format documentation"
     return task
 
@@ -145,11 +191,51 @@ def ctest(folder):
         label = f"#{number}:".rjust(4)
         output.append(f"{number:2}/64 Test {label} {name} ".ljust(52, ".") + result)
         if file:
-            output += ["Running main() from gmock_main.cc", "[==========] Running 3 tests from 1 test suite.", "[----------] Global test environment set-up.", "[----------] 3 tests from Codec"]
-            output += ["[ RUN      ] Codec.Empty", "[       OK ] Codec.Empty (0 ms)", "[ RUN      ] Codec.RoundTrip", f"/srv/app/tests/{file}:{line}: Failure", "Expected equality of these values:"]
-            output += ["  decoded.size()", "    Which is: 31", "  32", "", "[  FAILED  ] Codec.RoundTrip (1 ms)", "[ RUN      ] Codec.Large", "[       OK ] Codec.Large (4 ms)", "[----------] 3 tests from Codec (5 ms total)", ""]
-            output += ["[----------] Global test environment tear-down", "[==========] 3 tests from 1 test suite ran. (5 ms total)", "[  PASSED  ] 2 tests.", "[  FAILED  ] 1 test, listed below:", "[  FAILED  ] Codec.RoundTrip", "", " 1 FAILED TEST", ""]
-    output += ["", "97% tests passed, 2 tests failed out of 64", "", "Total Test time (real) =  34.12 sec", "", "The following tests FAILED:", "\t 17 - codec_roundtrip (Failed)", "\t 41 - socket_timeout (Timeout)", "Errors while running CTest"]
+            output += [
+                "Running main() from gmock_main.cc",
+                "[==========] Running 3 tests from 1 test suite.",
+                "[----------] Global test environment set-up.",
+                "[----------] 3 tests from Codec",
+            ]
+            output += [
+                "[ RUN      ] Codec.Empty",
+                "[       OK ] Codec.Empty (0 ms)",
+                "[ RUN      ] Codec.RoundTrip",
+                f"/srv/app/tests/{file}:{line}: Failure",
+                "Expected equality of these values:",
+            ]
+            output += [
+                "  decoded.size()",
+                "    Which is: 31",
+                "  32",
+                "",
+                "[  FAILED  ] Codec.RoundTrip (1 ms)",
+                "[ RUN      ] Codec.Large",
+                "[       OK ] Codec.Large (4 ms)",
+                "[----------] 3 tests from Codec (5 ms total)",
+                "",
+            ]
+            output += [
+                "[----------] Global test environment tear-down",
+                "[==========] 3 tests from 1 test suite ran. (5 ms total)",
+                "[  PASSED  ] 2 tests.",
+                "[  FAILED  ] 1 test, listed below:",
+                "[  FAILED  ] Codec.RoundTrip",
+                "",
+                " 1 FAILED TEST",
+                "",
+            ]
+    output += [
+        "",
+        "97% tests passed, 2 tests failed out of 64",
+        "",
+        "Total Test time (real) =  34.12 sec",
+        "",
+        "The following tests FAILED:",
+        "\t 17 - codec_roundtrip (Failed)",
+        "\t 41 - socket_timeout (Timeout)",
+        "Errors while running CTest",
+    ]
     task.add("counts", r"\b2 (?:tests )?failed", r"\b64\b|\b62 passed")
     task.add("the failed one", r"codec_roundtrip|Codec\.RoundTrip")
     task.add("its place", place("codec_test.cc", 88))
@@ -164,11 +250,19 @@ def eslint(folder):
     task = Task("eslint", "eslint, 4 errors, 22 warnings", "")
     task.add_exit(1)
     task.add("counts", r"\b4 errors", r"\b22 warnings")
-    errors = {2: (41, 9, "'fetchUser' is not defined", "no-undef"), 5: (17, 22, "Expected '===' and instead saw '=='", "eqeqeq"), 8: (103, 5, "Unreachable code", "no-unreachable"), 11: (8, 1, "Parsing error: Unexpected token }", "")}
+    errors = {
+        2: (41, 9, "'fetchUser' is not defined", "no-undef"),
+        5: (17, 22, "Expected '===' and instead saw '=='", "eqeqeq"),
+        8: (103, 5, "Unreachable code", "no-unreachable"),
+        11: (8, 1, "Parsing error: Unexpected token }", ""),
+    }
     output = []
     for number in range(12):
         file = f"src/module{number:02}/index.js"
-        rows = [(random.randint(120, 400), random.randint(1, 40), "warning", f"'{name}' is defined but never used", "no-unused-vars") for name in ("left", "right")[: 2 if number < 10 else 1]]
+        rows = [
+            (random.randint(120, 400), random.randint(1, 40), "warning", f"'{name}' is defined but never used", "no-unused-vars")
+            for name in ("left", "right")[: 2 if number < 10 else 1]
+        ]
         if number in errors:
             line, column, message, rule = errors[number]
             rows.insert(0, (line, column, "error", message, rule))
@@ -186,9 +280,40 @@ def phpunit(folder):
     task.add_exit(2)
     dots = "." * 120 + "F" + "." * 70 + "E" + "." * 48
     rows = [f"{dots[at : at + 63]:63} {min(at + 63, 240):3} / 240 ({min(at + 63, 240) * 100 // 240:3}%)" for at in range(0, 240, 63)]
-    output = ["PHPUnit 11.5.2 by Sebastian Bergmann and contributors.", "", "Runtime:       PHP 8.3.14", "Configuration: /srv/app/phpunit.xml", "", *rows, "", "Time: 00:01.204, Memory: 24.00 MB", "", "There was 1 error:", ""]
-    output += ["1) App\\Tests\\MailerTest::testSendsOnce", "TypeError: App\\Mailer::send(): Argument #1 ($to) must be of type string, null given, called in /srv/app/tests/MailerTest.php on line 31", ""]
-    output += ["/srv/app/src/Mailer.php:19", "/srv/app/tests/MailerTest.php:31", "", "--", "", "There was 1 failure:", "", "1) App\\Tests\\InvoiceTest::testRoundsHalfUp", "Failed asserting that 1049 matches expected 1050.", "", "/srv/app/tests/InvoiceTest.php:58", "", "ERRORS!", "Tests: 240, Assertions: 611, Errors: 1, Failures: 1."]
+    output = [
+        "PHPUnit 11.5.2 by Sebastian Bergmann and contributors.",
+        "",
+        "Runtime:       PHP 8.3.14",
+        "Configuration: /srv/app/phpunit.xml",
+        "",
+        *rows,
+        "",
+        "Time: 00:01.204, Memory: 24.00 MB",
+        "",
+        "There was 1 error:",
+        "",
+    ]
+    output += [
+        "1) App\\Tests\\MailerTest::testSendsOnce",
+        "TypeError: App\\Mailer::send(): Argument #1 ($to) must be of type string, null given, called in /srv/app/tests/MailerTest.php on line 31",
+        "",
+    ]
+    output += [
+        "/srv/app/src/Mailer.php:19",
+        "/srv/app/tests/MailerTest.php:31",
+        "",
+        "--",
+        "",
+        "There was 1 failure:",
+        "",
+        "1) App\\Tests\\InvoiceTest::testRoundsHalfUp",
+        "Failed asserting that 1049 matches expected 1050.",
+        "",
+        "/srv/app/tests/InvoiceTest.php:58",
+        "",
+        "ERRORS!",
+        "Tests: 240, Assertions: 611, Errors: 1, Failures: 1.",
+    ]
     task.add("counts", r"\b240\b|\b238 passed")
     task.add("the failure", r"InvoiceTest\.php:58", r"testRoundsHalfUp", span=4)
     task.add("its message", r"1049 matches expected 1050")
@@ -204,19 +329,44 @@ def playwright(folder):
     task.add_exit(1)
     task.add("counts", r"\b2 failed", r"\b46 passed", span=5)
     failed = {
-        7: ("tests/cart.spec.ts", 31, 34, "cart › removes an item", "Error: expect(locator).toHaveText(expected) failed", ["Locator:  getByTestId('total')", 'Expected: "€ 12.00"', 'Received: "€ 24.00"', "Timeout:  5000ms"], 'Received: "€ 24.00"'),
-        29: ("tests/login.spec.ts", 58, 61, "login › remembers the user", "Test timeout of 30000ms exceeded.", ["Error: locator.click: Test timeout of 30000ms exceeded.", "Call log:", "  - waiting for getByRole('button', { name: 'Remember me' })"], "timeout of 30000ms exceeded"),
+        7: (
+            "tests/cart.spec.ts",
+            31,
+            34,
+            "cart › removes an item",
+            "Error: expect(locator).toHaveText(expected) failed",
+            ["Locator:  getByTestId('total')", 'Expected: "€ 12.00"', 'Received: "€ 24.00"', "Timeout:  5000ms"],
+            'Received: "€ 24.00"',
+        ),
+        29: (
+            "tests/login.spec.ts",
+            58,
+            61,
+            "login › remembers the user",
+            "Test timeout of 30000ms exceeded.",
+            ["Error: locator.click: Test timeout of 30000ms exceeded.", "Call log:", "  - waiting for getByRole('button', { name: 'Remember me' })"],
+            "timeout of 30000ms exceeded",
+        ),
     }
     output, details, summary = ["", "Running 48 tests using 4 workers", ""], [], []
     for number in range(1, 49):
         if number not in failed:
-            output.append(f"  ✓  {number:2} [chromium] › tests/page{number % 9}.spec.ts:{number * 3}:5 › page {number % 9} › case {number} ({number * 13 % 17 / 10 + 0.2:.1f}s)")
+            output.append(
+                f"  ✓  {number:2} [chromium] › tests/page{number % 9}.spec.ts:{number * 3}:5 › page {number % 9} › case {number} ({number * 13 % 17 / 10 + 0.2:.1f}s)"
+            )
             continue
         file, line, at, title, head, message, decisive = failed[number]
         name = f"[chromium] › {file}:{line}:5 › {title}"
         output.append(f"  ✘  {number:2} {name} (5.3s)")
         details += ["", f"  {len(summary) + 1}) {name} ".ljust(80, "─"), "", f"    {head}", "", *(f"    {text}" for text in message), ""]
-        details += [f"      {at - 1} |   await page.goto('/');", f"    > {at} |   await check(page);", "         |         ^", f"      {at + 1} | }});", f"        at /srv/app/{file}:{at}:9", ""]
+        details += [
+            f"      {at - 1} |   await page.goto('/');",
+            f"    > {at} |   await check(page);",
+            "         |         ^",
+            f"      {at + 1} | }});",
+            f"        at /srv/app/{file}:{at}:9",
+            "",
+        ]
         details += [f"    Error Context: test-results/{number}/error-context.md"]
         summary.append(f"    {name} ".ljust(80, "─"))
         task.add(title, f"{place(file, line)}|{place(file, at)}", title.split(" › ")[1], span=14)
@@ -233,10 +383,26 @@ def terraform(folder):
     names = [f"aws_instance.web[{n}]" for n in range(30)] + [f"aws_route53_record.host[{n}]" for n in range(30)]
     output = [f"{name}: Creating..." for name in names]
     output += [f"{name}: Still creating... [00m{seconds}s elapsed]" for seconds in (10, 20, 30) for name in names[:30] if name != "aws_instance.web[7]"]
-    output += [f"{name}: Creation complete after {n % 9 + 30}s [id=i-0{n * 7919:08x}]" for n, name in enumerate(names) if name not in ("aws_instance.web[7]", "aws_route53_record.host[19]")]
+    output += [
+        f"{name}: Creation complete after {n % 9 + 30}s [id=i-0{n * 7919:08x}]"
+        for n, name in enumerate(names)
+        if name not in ("aws_instance.web[7]", "aws_route53_record.host[19]")
+    ]
     errors = (
-        ("aws_instance.web[7]", "compute.tf", 41, 'resource "aws_instance" "web"', "creating EC2 Instance: operation error EC2: RunInstances, https response error StatusCode: 400, api error InvalidSubnetID.NotFound: The subnet ID 'subnet-0a1b2c3d' does not exist"),
-        ("aws_route53_record.host[19]", "dns.tf", 12, 'resource "aws_route53_record" "host"', "creating Route53 Record: InvalidChangeBatch: [Tried to create resource record set [name='web-19.example.com.', type='A'] but it already exists]"),
+        (
+            "aws_instance.web[7]",
+            "compute.tf",
+            41,
+            'resource "aws_instance" "web"',
+            "creating EC2 Instance: operation error EC2: RunInstances, https response error StatusCode: 400, api error InvalidSubnetID.NotFound: The subnet ID 'subnet-0a1b2c3d' does not exist",
+        ),
+        (
+            "aws_route53_record.host[19]",
+            "dns.tf",
+            12,
+            'resource "aws_route53_record" "host"',
+            "creating Route53 Record: InvalidChangeBatch: [Tried to create resource record set [name='web-19.example.com.', type='A'] but it already exists]",
+        ),
     )
     for name, file, line, resource, message in errors:
         output += ["╷", f"│ Error: {message}", "│ ", f"│   with {name},", f"│   on {file} line {line}, in {resource}:", f"│   {line}: {resource} {{", "│ ", "╵"]
@@ -255,12 +421,31 @@ def pod_log(folder):
         time = (LOG_START + timedelta(milliseconds=number * 40)).isoformat(timespec="milliseconds")
         name = f"tenant-{random.getrandbits(20):05x}"
         if number == 18_244:
-            lines.append(f'{{"level":"error","ts":"{time}Z","logger":"controller.bucket","msg":"Reconciler error","namespace":"prod","name":"tenant-9f2c1","error":"admission webhook denied the request: quota exceeded: 512Gi"}}')
+            lines.append(
+                f'{{"level":"error","ts":"{time}Z","logger":"controller.bucket","msg":"Reconciler error","namespace":"prod","name":"tenant-9f2c1","error":"admission webhook denied the request: quota exceeded: 512Gi"}}'
+            )
         else:
-            lines.append(f'{{"level":"info","ts":"{time}Z","logger":"controller.bucket","msg":"reconciled","namespace":"prod","name":"{name}","duration_ms":{random.randint(2, 90)},"errors":0}}')
-    lines += ["panic: runtime error: invalid memory address or nil pointer dereference", "[signal SIGSEGV: segmentation violation code=0x1 addr=0x18 pc=0x1a2b3c4]", "", "goroutine 214 [running]:"]
-    lines += ["example.com/bucket/internal/quota.(*Ledger).Release(0x0, {0xc0004b2f60, 0xb})", "\t/src/internal/quota/ledger.go:88 +0x24", "example.com/bucket/internal/controller.(*Reconciler).finalize(0xc0001a8000, {0x1f3a2c8, 0xc0007d0c30}, 0xc000a3e000)", "\t/src/internal/controller/finalize.go:131 +0x3d2"]
-    lines += ["sigs.k8s.io/controller-runtime/pkg/internal/controller.(*Controller).Start.func2.2()", "\t/go/pkg/mod/sigs.k8s.io/controller-runtime@v0.19.0/pkg/internal/controller/controller.go:227 +0x8f", "created by sigs.k8s.io/controller-runtime/pkg/internal/controller.(*Controller).Start.func2 in goroutine 131", "\t/go/pkg/mod/sigs.k8s.io/controller-runtime@v0.19.0/pkg/internal/controller/controller.go:223 +0x50c"]
+            lines.append(
+                f'{{"level":"info","ts":"{time}Z","logger":"controller.bucket","msg":"reconciled","namespace":"prod","name":"{name}","duration_ms":{random.randint(2, 90)},"errors":0}}'
+            )
+    lines += [
+        "panic: runtime error: invalid memory address or nil pointer dereference",
+        "[signal SIGSEGV: segmentation violation code=0x1 addr=0x18 pc=0x1a2b3c4]",
+        "",
+        "goroutine 214 [running]:",
+    ]
+    lines += [
+        "example.com/bucket/internal/quota.(*Ledger).Release(0x0, {0xc0004b2f60, 0xb})",
+        "\t/src/internal/quota/ledger.go:88 +0x24",
+        "example.com/bucket/internal/controller.(*Reconciler).finalize(0xc0001a8000, {0x1f3a2c8, 0xc0007d0c30}, 0xc000a3e000)",
+        "\t/src/internal/controller/finalize.go:131 +0x3d2",
+    ]
+    lines += [
+        "sigs.k8s.io/controller-runtime/pkg/internal/controller.(*Controller).Start.func2.2()",
+        "\t/go/pkg/mod/sigs.k8s.io/controller-runtime@v0.19.0/pkg/internal/controller/controller.go:227 +0x8f",
+        "created by sigs.k8s.io/controller-runtime/pkg/internal/controller.(*Controller).Start.func2 in goroutine 131",
+        "\t/go/pkg/mod/sigs.k8s.io/controller-runtime@v0.19.0/pkg/internal/controller/controller.go:223 +0x50c",
+    ]
     task.add_exit(0)
     task.add_text("the error", "tenant-9f2c1", "quota exceeded: 512Gi")
     task.add_text("the panic", "invalid memory address or nil pointer dereference")
@@ -272,13 +457,23 @@ def pod_log(folder):
 def wget(folder):
     """wget with dots, then a checksum that does not match."""
     random = Random(25)
-    output = ["--2026-03-14 09:12:44--  https://downloads.example.com/images/disk.img", "Resolving downloads.example.com (downloads.example.com)... 192.0.2.10", "Connecting to downloads.example.com (downloads.example.com)|192.0.2.10|:443... connected."]
+    output = [
+        "--2026-03-14 09:12:44--  https://downloads.example.com/images/disk.img",
+        "Resolving downloads.example.com (downloads.example.com)... 192.0.2.10",
+        "Connecting to downloads.example.com (downloads.example.com)|192.0.2.10|:443... connected.",
+    ]
     output += ["HTTP request sent, awaiting response... 200 OK", "Length: 209715200 (200M) [application/octet-stream]", "Saving to: ‘disk.img’", ""]
     blocks = 4096
     for block in range(blocks):
         left = (blocks - block) // 100
         output.append(f"{block * 50:6}K .......... .......... .......... .......... .......... {block * 100 // blocks:2}% {random.uniform(1, 9):.1f}M {left}s")
-    output += ["", "2026-03-14 09:13:26 (4.77 MB/s) - ‘disk.img’ saved [209715200/209715200]", "", "disk.img: FAILED", "sha256sum: WARNING: 1 computed checksum did NOT match"]
+    output += [
+        "",
+        "2026-03-14 09:13:26 (4.77 MB/s) - ‘disk.img’ saved [209715200/209715200]",
+        "",
+        "disk.img: FAILED",
+        "sha256sum: WARNING: 1 computed checksum did NOT match",
+    ]
     task = Task("wget", "wget with 4,096 dot lines, then a wrong checksum", add_program(folder, "fetch-image", "\n".join(output) + "\n", 1, "stderr"))
     task.add_exit(1)
     task.add_text("saved", "‘disk.img’ saved [209715200/209715200]")

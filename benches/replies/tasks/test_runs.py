@@ -130,7 +130,7 @@ GO_PACKAGES = (
 )  # fmt: skip
 GO_FAILED = {
     "cache": [
-        ("TestEvictsOldest", "cache_test.go", 58, "evicted key = \"b\", want \"a\""),
+        ("TestEvictsOldest", "cache_test.go", 58, 'evicted key = "b", want "a"'),
         ("TestExpiry/zero_ttl", "cache_test.go", 91, "got 1 entries, want 0"),
     ],
     "pricing": [

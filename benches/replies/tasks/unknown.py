@@ -50,7 +50,7 @@ def journal(folder):
         "sshd[{n}]: Accepted publickey for app from 192.0.2.{b} port {n} ssh2",
         "systemd-resolved[611]: Using degraded feature set UDP instead of UDP+EDNS0 for DNS server 192.0.2.{b}.",
         "CRON[{n}]: pam_unix(cron:session): session closed for user root",
-        "dockerd[902]: time=\"2026-03-14T00:00:{b:02}Z\" level=info msg=\"ignoring event\" container={h} module=libcontainerd",
+        'dockerd[902]: time="2026-03-14T00:00:{b:02}Z" level=info msg="ignoring event" container={h} module=libcontainerd',
     )
     killed = [
         "kernel: java invoked oom-killer: gfp_mask=0x140cca(GFP_HIGHUSER_MOVABLE|__GFP_COMP), order=0, oom_score_adj=0",
