@@ -82,10 +82,23 @@ impl LogReader {
         &self,
         read: impl FnOnce(&BlockingReader) -> io::Result<T> + Send + 'static,
     ) -> io::Result<T> {
+        self.scan_for(Duration::ZERO, read).await
+    }
+
+    /// Reads much of the log, which takes `time` beside the time of the disk.
+    ///
+    /// # Errors
+    /// The error of `read`; `TimedOut` if it was not over in time.
+    pub async fn scan_for<T: Send + 'static>(
+        &self,
+        time: Duration,
+        read: impl FnOnce(&BlockingReader) -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T> {
+        let log = self.blocking();
         if self.is_cheap_to_read() {
-            return read(&self.blocking());
+            return read(&log);
         }
-        self.read_on_thread(read).await
+        self.log.spill_dir().read_with(time, move || read(&log)).await
     }
 
     /// Reads the log on a thread that may block, even if the log is in memory: for a `read` that

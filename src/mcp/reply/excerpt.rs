@@ -11,20 +11,15 @@ use base64::engine::general_purpose::STANDARD;
 use super::body::{LineSpan, OutputCut, OutputEncoding, ShownOutput, mark};
 use super::error::ToolError;
 use super::format::{count, size, thousands};
-use super::reply_fitter::ReplyFitter;
-use super::structured;
-use super::summary::{ShownFacts, scanned_note, summary_fields};
-use super::tool_reply::ToolReply;
-use super::verdict::verdict;
-use crate::mcp::settings::ResultFormat;
+use super::summary::ShownFacts;
 use crate::mcp::snapshot::{JobSnapshot, State};
 use crate::outcome::Outcome;
 use crate::output::excerpt::{Budget, Excerpt, Section, excerpt, tail};
 use crate::output::summary::{Summary, is_progress_line};
 use crate::output::views::Charset;
 use crate::output::{
-    BlockingReader, LogPage, LogReader, LogSummary, PageEnd, PageRequest, SummaryLimits,
-    SummaryRequest, summarize, views,
+    BlockingReader, LogPage, LogReader, PageEnd, PageRequest, SummaryLimits, SummaryRequest,
+    summarize, views,
 };
 use crate::spec::Stream;
 
@@ -522,6 +517,8 @@ pub(crate) fn beyond_end_notice(job: &JobSnapshot, position: ReadPosition) -> Op
 const BASE_MEMORY: usize = 2 * 1024 * 1024;
 /// Memory per byte of a page: as written, as text, and in the reply.
 const MEMORY_PER_BYTE: usize = 8;
+/// The time for a summary, beside the time of the disk.
+const SUMMARY_TIME: Duration = Duration::from_secs(10);
 /// The longest wait for memory.
 const MEMORY_WAIT: Duration = Duration::from_secs(10);
 
@@ -557,55 +554,8 @@ async fn read_reserved<T: Send + 'static>(
         true => None,
         false => Some(log.reserve(memory, MEMORY_WAIT).await?),
     };
-    let found = log.read_with(move |log| (read(log), memory).0).await;
+    let found = log.scan_for(SUMMARY_TIME, move |log| (read(log), memory).0).await;
     found.map_err(|source| ToolError::Read { job: job.job, source })
-}
-
-/// The longest text form of a digest, in bytes.
-const DIGEST_BYTES: usize = 3000;
-
-/// Renders the digest of a job's output from the request's offset on, with as many facts as fit.
-/// The output is scanned once.
-pub(crate) async fn show_digest(
-    job: &JobSnapshot,
-    log: &LogReader,
-    request: PageRequest,
-    fitter: &ReplyFitter,
-) -> Result<ToolReply, ToolError> {
-    let PageRequest { from, stream, .. } = request;
-    let limits = SummaryLimits { time: DIGEST_TIME, ..SummaryLimits::default() };
-    let wanted = SummaryRequest { stream, from, limits };
-    let found = read(job, log, move |log| summarize(log, &wanted)).await?;
-    let mut room = request.max_bytes.min(DIGEST_BYTES);
-    loop {
-        let reply = fitter.prepare(digest_reply(job, &found, from, room));
-        if room == 0 || fitter.fits(&reply) {
-            return Ok(reply);
-        }
-        room = room / 4 * 3;
-    }
-}
-
-/// The time for the middle of a large log, of a caller who asks for its digest.
-const DIGEST_TIME: Duration = Duration::from_secs(5);
-
-fn digest_reply(job: &JobSnapshot, log: &LogSummary, from: u64, room: usize) -> ToolReply {
-    let lines = count(log.summary.lines, "line", "lines");
-    let headline = format!("digest of {lines}{} · {}", scanned_note(log), verdict(job, None));
-    let facts = log.summary.text(room).lines;
-    let body =
-        if facts.is_empty() { "no errors, no warnings".to_owned() } else { facts.join("\n") };
-    let hint = log.summary.errors.kinds.first().map(|error| {
-        let line = error.first.number;
-        format!("around an error: read_output(job={}, line={line})", job.job)
-    });
-    let end_kind = if job.output.closed { PageEnd::Complete } else { PageEnd::CaughtUp };
-    let reply = ToolReply::for_job(job, None, ResultFormat::Both)
-        .with_byte_range(structured::byte_range_fields(from.min(log.end), log.end, end_kind))
-        .with_verdict(headline)
-        .with_body(body)
-        .with_hint(hint);
-    if room == 0 { reply } else { reply.with_field("digest", summary_fields(log)) }
 }
 
 #[cfg(test)]

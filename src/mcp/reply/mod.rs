@@ -23,8 +23,8 @@ pub(super) use body::{SeenRanges, ShownOutput};
 pub(super) use budget::{MAX_LINES, TokenBudget, fair_shares, trim_lines};
 pub(super) use error::ToolError;
 pub(super) use excerpt::{
-    NewOutput, ReadPosition, beyond_end_notice, show, show_base64, show_digest, show_from,
-    show_hexdump, show_page, show_screen,
+    NewOutput, ReadPosition, beyond_end_notice, show, show_base64, show_from, show_hexdump,
+    show_page, show_screen,
 };
 pub(super) use format::{count, thousands};
 pub(super) use hint::{
@@ -40,7 +40,7 @@ pub(super) use search::{
     JobMatches, SearchCall, SearchTotals, fit_listings, fit_overview, jobs_reply, matches_reply,
     query_reply,
 };
-pub(super) use summary::{one_line_summary, summary_fields};
+pub(super) use summary::{one_line_summary, show_digest, summary_fields};
 pub(super) use tool_reply::{PortStatus, ToolReply, mask, mask_value};
 pub(super) use unreported::{NextCall, format_unreported};
 pub(super) use verdict::{describe_stop, progress_line, status_line};

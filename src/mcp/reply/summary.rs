@@ -1,12 +1,23 @@
 //! The facts of a job's output, from its summary: the lines of a reply, and the structured form.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
+use super::error::ToolError;
+use super::excerpt::read;
 use super::format::{count, size};
-use crate::output::LogSummary;
+use super::reply_fitter::ReplyFitter;
+use super::structured::byte_range_fields;
+use super::tool_reply::ToolReply;
+use super::verdict::verdict;
+use crate::mcp::settings::ResultFormat;
+use crate::mcp::snapshot::JobSnapshot;
 use crate::output::summary::{Counts, Failure, LineGroup, Summary, ToolReport};
+use crate::output::{
+    LogReader, LogSummary, PageEnd, PageRequest, SummaryLimits, SummaryRequest, summarize,
+};
 
 /// The longest one-line form, in bytes.
 const ONE_LINE_BYTES: usize = 300;
@@ -53,7 +64,7 @@ pub(crate) fn one_line_summary(summary: &Summary) -> Option<String> {
 }
 
 /// Cuts a text to at most `max_bytes` at a character boundary.
-pub(super) fn cut(mut text: String, max_bytes: usize) -> String {
+fn cut(mut text: String, max_bytes: usize) -> String {
     if text.len() > max_bytes {
         text.truncate(text.floor_char_boundary(max_bytes.saturating_sub('…'.len_utf8())));
         text.push('…');
@@ -62,7 +73,7 @@ pub(super) fn cut(mut text: String, max_bytes: usize) -> String {
 }
 
 /// Formats how much was scanned, if that is not everything.
-pub(super) fn scanned_note(log: &LogSummary) -> String {
+fn scanned_note(log: &LogSummary) -> String {
     if log.complete {
         return String::new();
     }
@@ -165,4 +176,51 @@ fn group_fields(groups: &[LineGroup]) -> Value {
         })
     };
     groups.iter().take(LISTED).map(group).collect()
+}
+
+/// The longest text form of a digest, in bytes.
+const DIGEST_BYTES: usize = 3000;
+
+/// Renders the digest of a job's output from the request's offset on, with as many facts as fit.
+/// The output is scanned once.
+pub(crate) async fn show_digest(
+    job: &JobSnapshot,
+    log: &LogReader,
+    request: PageRequest,
+    fitter: &ReplyFitter,
+) -> Result<ToolReply, ToolError> {
+    let PageRequest { from, stream, .. } = request;
+    let limits = SummaryLimits { time: DIGEST_TIME, ..SummaryLimits::default() };
+    let wanted = SummaryRequest { stream, from, limits };
+    let found = read(job, log, move |log| summarize(log, &wanted)).await?;
+    let mut room = request.max_bytes.min(DIGEST_BYTES);
+    loop {
+        let reply = fitter.prepare(digest_reply(job, &found, from, room));
+        if room == 0 || fitter.fits(&reply) {
+            return Ok(reply);
+        }
+        room = room / 4 * 3;
+    }
+}
+
+/// The time for the middle of a large log, of a caller who asks for its digest.
+const DIGEST_TIME: Duration = Duration::from_secs(5);
+
+fn digest_reply(job: &JobSnapshot, log: &LogSummary, from: u64, room: usize) -> ToolReply {
+    let lines = count(log.summary.lines, "line", "lines");
+    let headline = format!("digest of {lines}{} · {}", scanned_note(log), verdict(job, None));
+    let facts = log.summary.text(room).lines;
+    let body =
+        if facts.is_empty() { "no errors, no warnings".to_owned() } else { facts.join("\n") };
+    let hint = log.summary.errors.kinds.first().map(|error| {
+        let line = error.first.number;
+        format!("around an error: read_output(job={}, line={line})", job.job)
+    });
+    let end_kind = if job.output.closed { PageEnd::Complete } else { PageEnd::CaughtUp };
+    let reply = ToolReply::for_job(job, None, ResultFormat::Both)
+        .with_byte_range(byte_range_fields(from.min(log.end), log.end, end_kind))
+        .with_verdict(headline)
+        .with_body(body)
+        .with_hint(hint);
+    if room == 0 { reply } else { reply.with_field("digest", summary_fields(log)) }
 }

@@ -10,6 +10,7 @@ use super::excerpt::{ReadPosition, beyond_end_notice};
 use super::hint::{hint_after_page, hint_reused_key};
 use super::job_list::ReplyPart;
 use super::job_list::{JobCounts, list_headline, list_line};
+use super::summary::ShownFacts;
 use super::tool_reply::ToolReply;
 use super::unreported::{NextCall, format_unreported};
 use super::verdict::verdict;
@@ -18,8 +19,9 @@ use crate::ids::JobId;
 use crate::mcp::settings::ResultFormat;
 use crate::mcp::snapshot::{JobSnapshot, State};
 use crate::outcome::{JobEnding, KillNote, LimitKind, Outcome, ResourceUsage, StartError, StopBy};
-use crate::output::excerpt::ErrorLine;
+use crate::output::LogSummary;
 use crate::output::redaction::Redactor;
+use crate::output::summary::Summarizer;
 use crate::output::{LogProgress, PageEnd};
 use crate::service::{FindError, HoldingJobs, Liveness, QueuePosition, WaitsFor};
 use crate::spec::JobClient;
@@ -74,7 +76,7 @@ pub(super) fn wrote(mut job: JobSnapshot, lines: u64, total_bytes: u64) -> JobSn
 pub(super) fn output(text: &str, spans: &[(u64, u64)]) -> ShownOutput {
     ShownOutput {
         text: text.to_owned(),
-        before: None,
+        facts: None,
         spans: spans
             .iter()
             .map(|(first, last)| LineSpan { first: *first, last: *last, skipped_bytes: 0 })
@@ -121,18 +123,9 @@ fn a_cut_reply_names_the_shown_lines_and_how_to_read_the_rest() {
     assert!(text.contains(lost) && !text.contains("full log"), "{text}");
 }
 
-/// Output with `FAIL` at the head, `last` at the tail, and an error between them.
+/// Output with `FAIL` at the head and `last` at the tail.
 pub(super) fn cut_output() -> ShownOutput {
-    let error = ErrorLine { line: 22, text: "error: no".to_owned() };
-    let cut = OutputCut {
-        head: 5,
-        tail: 11,
-        tail_bytes: 36_000..37_000,
-        first_hidden: 16,
-        errors_count: 1,
-        errors: vec![error],
-        digest: None,
-    };
+    let cut = OutputCut { head: 5, tail: 11, tail_bytes: 36_000..37_000, first_hidden: 16 };
     ShownOutput {
         cut: Some(cut),
         end: 5,
@@ -142,7 +135,7 @@ pub(super) fn cut_output() -> ShownOutput {
 }
 
 #[test]
-fn the_structured_form_of_a_cut_has_each_byte_once_and_the_hidden_errors() {
+fn the_structured_form_of_a_cut_has_each_byte_once() {
     let fields = structured(&wrote(exited(14, 1, 3_100), 1138, 37_000), Some(&cut_output()));
     for (name, expected) in [
         ("output", json!("FAIL\n")),
@@ -153,14 +146,61 @@ fn the_structured_form_of_a_cut_has_each_byte_once_and_the_hidden_errors() {
         ("truncated", json!(true)),
         ("tail", json!("last\n")),
         ("tail_bytes_start", json!(36_000)),
-        ("hidden_errors", json!([{"line": 22, "text": "error: no"}])),
-        ("hidden_errors_count", json!(1)),
     ] {
         assert_eq!(fields[name], expected, "{name}");
     }
     let last_page = ShownOutput { start: 3, ..output("lo\n", &[(2, 3)]) };
     let fields = structured(&exited(14, 1, 0), Some(&last_page));
     assert_eq!(fields.get("truncated"), None, "the last page is not truncated");
+}
+
+/// The facts of a test run, with a line after it.
+fn facts_output() -> ShownOutput {
+    let mut summarizer = Summarizer::new();
+    for (number, line) in (1..).zip([
+        "=================================== FAILURES ===================================",
+        "__________________________________ test_total __________________________________",
+        "E       assert 15 == 99",
+        "tests/test_billing.py:41: AssertionError",
+        "=========================== short test summary info ============================",
+        "FAILED tests/test_billing.py::test_total - assert 15 == 99",
+        "========================= 1 failed, 9 passed in 0.50s ==========================",
+    ]) {
+        summarizer.read(number, line);
+    }
+    let summary = summarizer.summary();
+    let lines = summary.text(1000).lines;
+    let source = LogSummary { summary, end: 37_000, scanned_bytes: 37_000, complete: true };
+    let cut = OutputCut { head: 0, tail: 0, tail_bytes: 36_995..37_000, first_hidden: 1 };
+    ShownOutput {
+        facts: Some(ShownFacts { lines, source: source.into() }),
+        cut: Some(cut),
+        end: 0,
+        end_kind: PageEnd::More,
+        ..output("bye\n", &[(380, 380)])
+    }
+}
+
+#[test]
+fn a_long_output_is_told_by_its_facts() {
+    let job = wrote(exited(1, 1, 1_600), 380, 37_000);
+    check(
+        &job,
+        Some(&facts_output()),
+        "exit 1 · 1.6s · job 1 · 380 lines, 37 KB\n\
+         pytest: 1 failed, 9 passed\n\
+         tests/test_billing.py:41 test_total: assert 15 == 99\n\
+         last lines:\nbye\n\
+         → whole log: read_output(job=1)",
+    );
+    let fields = structured(&job, Some(&facts_output()));
+    assert_eq!(fields["digest"]["tools"], json!([{"tool": "pytest", "passed": 9, "failed": 1}]));
+    assert_eq!(
+        fields["digest"]["facts"][1],
+        "tests/test_billing.py:41 test_total: assert 15 == 99"
+    );
+    let place = [&fields["output"], &fields["bytes_end"], &fields["tail"]];
+    assert_eq!(place, [&json!(""), &json!(0), &json!("bye\n")], "nothing else counts as read");
 }
 
 #[test]
@@ -525,7 +565,7 @@ fn text_added_after_masking_is_masked_too() {
     let redactor = Redactor::with_known_secrets(&[]).unwrap();
     const SECRET: &str = "ghp_0123456789abcdefghijklmnopqrstuvwxyz";
     let reply = ToolReply::for_job(&exited(1, 1, 0), None, ResultFormat::Text).masked(&redactor);
-    let text = reply.with_note(SECRET).masked(&redactor).text();
+    let text = reply.with_headline(SECRET.to_owned()).masked(&redactor).text();
     assert!(!text.contains(SECRET), "{text}");
 }
 

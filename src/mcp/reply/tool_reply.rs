@@ -171,16 +171,6 @@ impl ToolReply {
         self.changed()
     }
 
-    /// Adds a line below the body.
-    pub(crate) fn with_note(self, note: &str) -> Self {
-        let mut body = self.body().to_owned();
-        if !body.is_empty() && !body.ends_with('\n') {
-            body.push('\n');
-        }
-        body.push_str(note);
-        self.with_body(body)
-    }
-
     /// Replaces the body by a text.
     pub(crate) fn with_body(mut self, body: String) -> Self {
         self.body = ReplyBody::Text(body);
@@ -497,7 +487,9 @@ mod tests {
     use crate::confinement::GrantedConfinement;
     use crate::ids::JobId;
     use crate::mcp::reply::ReplyFitter;
-    use crate::mcp::reply::excerpt::{read_base64, read_from, read_hexdump, read_text_page};
+    use crate::mcp::reply::excerpt::{
+        JobResult, read_base64, read_hexdump, read_result, read_text_page,
+    };
     use crate::mcp::reply::hint::hint_after_page;
     use crate::mcp::snapshot::State;
     use crate::outcome::{JobEnding, ResourceUsage};
@@ -606,7 +598,10 @@ mod tests {
         let request =
             PageRequest { from, to: u64::MAX, stream: None, max_bytes: fitter.size(), max_lines };
         match kind {
-            ReadKind::Excerpt => read_from(&log.blocking(), from, fitter.excerpt_budget()).unwrap(),
+            ReadKind::Excerpt => {
+                let budget = fitter.excerpt_budget();
+                read_result(&log.blocking(), from, budget, JobResult::Failure).unwrap()
+            }
             ReadKind::Page => read_text_page(&log.blocking(), &request).unwrap(),
             ReadKind::Raw => read_base64(&log.blocking(), &request).unwrap(),
             ReadKind::Hexdump => read_hexdump(&log.blocking(), &request).unwrap(),

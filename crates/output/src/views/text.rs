@@ -282,17 +282,6 @@ pub(crate) fn decode(bytes: &[u8]) -> (Cow<'_, str>, usize) {
     Charset::Utf8.decode(bytes)
 }
 
-/// Returns at most `max` characters of a line, with the number of missing ones.
-pub(crate) fn cut_chars(line: &str, max: usize) -> String {
-    match line.char_indices().nth(max) {
-        None => line.to_owned(),
-        Some((end, _)) => {
-            let missing = line[end..].chars().count();
-            format!("{}… [+{} chars]", &line[..end], with_commas(missing))
-        }
-    }
-}
-
 /// Returns at most `max` characters of a line, half of them from its end, because a long line often
 /// has its result there. The number of missing characters is between the halves.
 fn cut_middle(line: &str, max: usize) -> String {
