@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use crate::harness::{Launch, Reply, TestServer};
 
-/// The bytes of 8,000 tokens, at 2.5 bytes each.
-const DEFAULT_BYTES: usize = 20_000;
+/// The bytes of 1,500 tokens, at 2.5 bytes each.
+const DEFAULT_BYTES: usize = 3_750;
 
 /// Commands that write much of what is hard to keep short.
 const FLOODS: [(&str, &str); 11] = [
@@ -114,7 +114,7 @@ fn a_call_and_the_configuration_set_the_budget() {
     let command = "seq -f '%.0f of a hundred thousand lines' 1 100000";
     let reply = server.run(command);
     check(&reply, 1500, "as configured");
-    assert!(reply.text().contains("hidden"), "the cut is named: {}", reply.text());
+    assert!(reply.text().contains("→ whole log: "), "{}", reply.text());
     let more = server.call("run_command", json!({"command": command, "max_tokens": 20_000})).ok();
     check(&more, 50_000, "as asked");
     assert!(more.text().len() > 30_000, "what is asked for is used: {}", more.text().len());
@@ -148,7 +148,7 @@ fn many_jobs_share_one_budget_and_what_has_no_room_is_named() {
     let shown = reply["jobs"].as_array().expect("a list").clone();
     assert_eq!(shown[3]["output"], "a small output\n", "a small one is shown whole");
     for job in &shown[..3] {
-        assert!(job["tail"].as_str().is_some_and(|tail| tail.len() > 1000), "{job}");
+        assert!(job["tail"].as_str().is_some_and(|tail| tail.ends_with("2000\n")), "{job}");
     }
     let reply = server.call("wait_jobs", json!({"jobs": jobs, "mode": "all", "wait_s": 45})).ok();
     check(&reply, DEFAULT_BYTES, "many jobs");
@@ -208,7 +208,7 @@ fn no_reply_has_more_lines_than_clients_show() {
         let run = server.call("run_command", with_budget(json!({"command": command}))).ok();
         check_lines(&run, MAX_LINES - 100, "run_command");
         assert!(run.text().ends_with("\n[50000]") || run.text().contains("\n[50000]\n→ "), "tail");
-        assert!(run.text().contains("hidden"), "the cut is named");
+        assert!(run.text().contains("→ whole log: "), "the cut is named");
         let job = run.job();
         for (what, least, options) in [
             ("a page", MAX_LINES - 100, json!({})),
@@ -228,7 +228,7 @@ fn no_reply_has_more_lines_than_clients_show() {
         }
         let everywhere = with_budget(json!({"grep": ".", "max_bytes": 1 << 20}));
         check_lines(&server.call("read_output", everywhere).ok(), MAX_LINES - 100, "all jobs");
-        let whole = server.run("seq 1 1800").ok();
+        let whole = server.call("run_command", with_budget(json!({"command": "seq 1 1800"}))).ok();
         check_lines(&whole, 1801, "what fits is shown whole");
         let gated = |text: &str| format!("while [ ! -e gate ]; do sleep 0.05; done; {text}");
         let many = server.start(&gated(command));

@@ -40,7 +40,10 @@ const SNIFFED_BYTES: usize = 8 * 1024;
 const HEXDUMP_BYTES: RangeInclusive<usize> = 32..=256;
 const ROOM_PER_HEXDUMP_BYTE: usize = 8;
 
-/// Output of at most this many lines is shown as it is …
+/// The largest budget of a reply that is to be short. A caller who asks for more gets as much
+/// output as fits.
+const SHORT_REPLY_BYTES: usize = 8000;
+/// In a short reply, output of at most this many lines is shown as it is …
 const RAW_LINES: usize = 40;
 /// … unless it has more bytes than this, and its facts take less than a third of them.
 const RAW_BYTES: usize = 1200;
@@ -124,10 +127,12 @@ pub(super) fn read_result(
     budget: Budget,
     result: JobResult,
 ) -> io::Result<ShownOutput> {
-    let raw_lines = if budget.max_lines == 0 { RAW_LINES } else { budget.max_lines.min(RAW_LINES) };
+    let is_short = budget.max_bytes <= SHORT_REPLY_BYTES;
+    let most = if budget.max_lines == 0 { usize::MAX } else { budget.max_lines };
+    let raw_lines = if is_short { most.min(RAW_LINES) } else { most };
     let raw = excerpt(log, from, Budget { max_lines: raw_lines, ..budget })?;
     let raw_bytes: usize = raw.sections.iter().map(|section| section.text.len()).sum();
-    if is_raw(&raw) && raw_bytes <= RAW_BYTES {
+    if is_raw(&raw) && (raw_bytes <= RAW_BYTES || !is_short) {
         return render_excerpt(log, raw, budget);
     }
     if let Some(binary) = describe_if_binary(log, &raw, budget)? {
@@ -147,9 +152,12 @@ pub(super) fn read_result(
     } else if facts.is_empty() {
         return render_excerpt(log, excerpt(log, from, budget)?, budget);
     }
-    let shown_from = if is_explained { source.summary.explained_to } else { 0 };
-    let is_unclear = result == JobResult::Failure && !is_explained;
-    let most = if is_unclear { LAST_LINES } else { FEW_LAST_LINES };
+    let shown_from = if is_explained && is_short { source.summary.explained_to } else { 0 };
+    let most = match result {
+        _ if !is_short => most.saturating_sub(facts.len()).max(1),
+        JobResult::Failure if !is_explained => LAST_LINES,
+        JobResult::Success | JobResult::Failure | JobResult::None => FEW_LAST_LINES,
+    };
     let room = budget.max_bytes.saturating_sub(facts_bytes);
     let last = Budget { max_bytes: room, max_lines: most, ..budget };
     let after = log.offset_of_line(shown_from + 1)?.unwrap_or(u64::MAX);
