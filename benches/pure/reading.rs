@@ -1,15 +1,17 @@
-//! Benchmarks of reading a finished log: pages, offsets, an excerpt, a digest, a search.
+//! Benchmarks of reading a finished log: pages, offsets, an excerpt, a summary, a search.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use criterion::{Bencher, Criterion, Throughput};
 use shellyard::output::ScanDeadline;
-use shellyard::output::digest::{DigestLimits, DigestRequest, digest};
 use shellyard::output::excerpt::{Budget, excerpt};
 use shellyard::output::pattern::LinePattern;
 use shellyard::output::search::{ListingStyle, SearchContext, SearchRequest, Select, search};
-use shellyard::output::{BlockingReader, LogReader, LogStorage, LogWriter, PageRequest, open_log};
+use shellyard::output::{
+    BlockingReader, LogReader, LogStorage, LogWriter, PageRequest, SummaryLimits, SummaryRequest,
+    open_log, summarize,
+};
 use shellyard::spec::Stream;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -86,9 +88,9 @@ fn places(criterion: &mut Criterion, reader: &LogReader) {
 fn passes(criterion: &mut Criterion, reader: &LogReader) {
     let mut group = criterion.benchmark_group("all of 100,000 lines");
     group.sample_size(10).throughput(Throughput::Bytes(reader.progress().total_bytes));
-    let request = DigestRequest { stream: None, from: 0, limits: DigestLimits::default() };
-    group.bench_function("digest", |bencher| {
-        measure(bencher, reader, move |log| digest(log, &request));
+    let request = SummaryRequest { stream: None, from: 0, limits: SummaryLimits::default() };
+    group.bench_function("summary", |bencher| {
+        measure(bencher, reader, move |log| summarize(log, &request));
     });
     let pattern = Box::leak(Box::new(LinePattern::new("error: [a-z]+").expect("a good pattern")));
     let request = SearchRequest {

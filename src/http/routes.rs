@@ -122,6 +122,7 @@ impl RouteHandlers {
             Route::Jobs
             | Route::Job
             | Route::JobOutput
+            | Route::JobDigest
             | Route::Queue
             | Route::QueuePause
             | Route::QueueResume
@@ -181,6 +182,7 @@ pub enum Route {
     Jobs,
     Job,
     JobOutput,
+    JobDigest,
     Queue,
     QueuePause,
     QueueResume,
@@ -190,7 +192,7 @@ pub enum Route {
 }
 
 impl Route {
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Mcp,
         Self::ProtectedResource,
         Self::ProtectedResourceOfMcp,
@@ -200,6 +202,7 @@ impl Route {
         Self::Jobs,
         Self::Job,
         Self::JobOutput,
+        Self::JobDigest,
         Self::Queue,
         Self::QueuePause,
         Self::QueueResume,
@@ -222,6 +225,7 @@ impl Route {
             Self::Jobs => "/api/v1/jobs".to_owned(),
             Self::Job => "/api/v1/jobs/{id}".to_owned(),
             Self::JobOutput => "/api/v1/jobs/{id}/output".to_owned(),
+            Self::JobDigest => "/api/v1/jobs/{id}/digest".to_owned(),
             Self::Queue => "/api/v1/queue".to_owned(),
             Self::QueuePause => "/api/v1/queue/pause".to_owned(),
             Self::QueueResume => "/api/v1/queue/resume".to_owned(),
@@ -244,6 +248,7 @@ impl Route {
             | Self::Jobs
             | Self::Job
             | Self::JobOutput
+            | Self::JobDigest
             | Self::Queue
             | Self::QueuePause
             | Self::QueueResume
@@ -263,6 +268,7 @@ fn api_route(route: Route, api: Arc<ApiState>) -> MethodRouter {
         Route::Jobs => (get(jobs::list_jobs), READ),
         Route::Job => (get(jobs::show_job), READ),
         Route::JobOutput => (get(jobs::job_output), READ),
+        Route::JobDigest => (get(jobs::job_digest), READ),
         Route::Queue => (get(operator::queue), READ),
         Route::QueuePause => (post(operator::pause), CHANGE),
         Route::QueueResume => (post(operator::resume), CHANGE),

@@ -4,7 +4,9 @@ use rmcp::model::JsonObject;
 use serde_json::Value;
 
 use super::handler::Handler;
-use super::reply::{ReplyPart, ToolReply, client_fields};
+use super::reply::{
+    DigestError, ReplyPart, ToolReply, client_fields, mask_value, read_summary, summary_fields,
+};
 use super::settings::ResultFormat;
 use super::snapshot::JobSnapshot;
 use crate::ids::JobNumber;
@@ -55,6 +57,22 @@ impl Handler {
             .into_iter()
             .fold(bare, |reply, (name, it)| reply.with_field(&name, it));
         Ok(to_structured(&client, reply))
+    }
+
+    /// Returns the facts of a job's output, with secrets masked.
+    ///
+    /// # Errors
+    /// Fails if there is no such job, or if its output cannot be read.
+    pub async fn digest_job(
+        &self,
+        caller: CallerIdentity,
+        job: JobNumber,
+    ) -> Result<Value, DigestError> {
+        let client = self.client_for(caller);
+        let job = client.find(client.job_id(job)).await?;
+        let mut fields = summary_fields(&*read_summary(job.output()).await?);
+        mask_value(&mut fields, &client.redactor());
+        Ok(fields)
     }
 
     /// Returns the newest jobs in this state, or in any, newest first: `{"jobs": [ … ]}`.

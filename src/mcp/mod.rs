@@ -38,6 +38,7 @@ pub use cursor::ParsedCursor;
 pub use handler::Handler;
 pub use instrumented_handler::{InstrumentedHandler, NetworkTransport};
 pub use job_status::JobState;
+pub use reply::DigestError;
 pub use server_info::{Eras, OfferedMethods, list_methods};
 pub use settings::{
     ClientLimit, DialectSettings, ExecuteCommandSettings, ExecuteDialectSettings, McpSettings,

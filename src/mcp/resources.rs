@@ -1,4 +1,4 @@
-//! Each job's output as a resource: URIs, lists, contents and completions.
+//! Each job's output as a resource, and its digest: URIs, lists, contents and completions.
 
 use std::time::Duration;
 use std::{fmt, io, iter};
@@ -12,6 +12,7 @@ use rmcp::model::{
 };
 use thiserror::Error;
 
+use super::reply::{DigestError, read_summary};
 use crate::ids::JobNumber;
 use crate::output::redaction::Redactor;
 use crate::output::views::{Ansi, Fold, LongLines, ViewOptions};
@@ -64,6 +65,7 @@ pub(super) fn list_templates() -> Vec<ResourceTemplate> {
         ("job stream", "What a job with separate streams wrote on one: stdout or stderr"),
         ("part of a job's output", "Bytes from start, up to end where that is given"),
         ("part of a job's stream", "Bytes from start, counted in that stream"),
+        ("job digest", "The facts of a job's output: failures, errors, counts, rare lines"),
     ];
     let template = |(uri, (name, about)): (&str, (&str, &str))| {
         ResourceTemplate::new(uri, name).with_description(about).with_mime_type("text/plain")
@@ -77,6 +79,9 @@ pub(super) async fn read(
     uri: &str,
     max_bytes: usize,
 ) -> Result<ReadResourceResult, ErrorData> {
+    if let Some(job) = parse_digest_uri(uri) {
+        return read_digest(client, uri, job, max_bytes).await;
+    }
     let (parsed_uri, job) = find(client, uri).await?;
     let redactor = client.redactor();
     let memory = job.output().reserve(BASE_MEMORY + MEMORY_PER_BYTE * max_bytes, MEMORY_WAIT);
@@ -96,35 +101,69 @@ pub(super) async fn read(
     }
 }
 
+/// Reads the facts of a job's output as text, at most `max_bytes`.
+async fn read_digest(
+    client: &TenantClient,
+    uri: &str,
+    job: JobNumber,
+    max_bytes: usize,
+) -> Result<ReadResourceResult, ErrorData> {
+    let job = find_job(client, uri, job).await?;
+    let found = read_summary(job.output()).await.map_err(|error| match error {
+        DigestError::Busy(error) => busy_error(error),
+        DigestError::Find(_) | DigestError::Read(_) => {
+            ErrorData::internal_error(error.to_string(), None)
+        }
+    })?;
+    let facts = found.summary.text(max_bytes).lines.join("\n");
+    let text = client.redactor().mask_text(&facts).into_owned();
+    let contents = ResourceContents::text(text, uri).with_mime_type("text/plain");
+    Ok(ReadResourceResult::new(vec![contents]))
+}
+
 /// Finds the job at a URI, and checks that it has the stream that the URI names.
 pub(super) async fn find(
     client: &TenantClient,
     uri: &str,
 ) -> Result<(OutputUri, JobHandle), ErrorData> {
-    let given: String = uri.chars().take(80).collect();
-    let not_found = |why: &str| {
-        let data = serde_json::json!({ "uri": uri });
-        ErrorData::resource_not_found(format!("there is no resource `{given}`; {why}"), Some(data))
-    };
     let parsed_uri = OutputUri::parse(uri).map_err(|error| match error {
-        OutputUriError::Foreign => not_found(&error.to_string()),
+        OutputUriError::Foreign => not_found_error(uri, &error.to_string()),
         OutputUriError::Range => {
+            let given = shorten_uri(uri);
             ErrorData::invalid_params(format!("`{given}` names no part; {error}"), None)
         }
     })?;
-    let job = client.find(client.job_id(parsed_uri.job)).await.map_err(|error| match error {
-        FindError::Unknown { .. } => not_found(&error.to_string()),
-        FindError::Freed { .. } => {
-            let data = serde_json::json!({ "uri": uri, "error_code": error.code() });
-            ErrorData::resource_not_found(error.to_string(), Some(data))
-        }
-        FindError::Unavailable { .. } => ErrorData::internal_error(error.to_string(), None),
-    })?;
+    let job = find_job(client, uri, parsed_uri.job).await?;
     job.check_stream(parsed_uri.stream).map_err(|error| {
         let data = serde_json::json!({ "uri": uri, "error_code": error.code() });
         ErrorData::resource_not_found(error.to_string(), Some(data))
     })?;
     Ok((parsed_uri, job))
+}
+
+async fn find_job(
+    client: &TenantClient,
+    uri: &str,
+    job: JobNumber,
+) -> Result<JobHandle, ErrorData> {
+    client.find(client.job_id(job)).await.map_err(|error| match error {
+        FindError::Unknown { .. } => not_found_error(uri, &error.to_string()),
+        FindError::Freed { .. } => {
+            let data = serde_json::json!({ "uri": uri, "error_code": error.code() });
+            ErrorData::resource_not_found(error.to_string(), Some(data))
+        }
+        FindError::Unavailable { .. } => ErrorData::internal_error(error.to_string(), None),
+    })
+}
+
+fn not_found_error(uri: &str, why: &str) -> ErrorData {
+    let data = serde_json::json!({ "uri": uri });
+    let message = format!("there is no resource `{}`; {why}", shorten_uri(uri));
+    ErrorData::resource_not_found(message, Some(data))
+}
+
+fn shorten_uri(uri: &str) -> String {
+    uri.chars().take(80).collect()
 }
 
 fn busy_error(error: ReadBusy) -> ErrorData {
@@ -287,12 +326,13 @@ fn complete_prefix(given: &str, mut values: Vec<String>) -> Result<CompletionInf
         .map_err(|error| ErrorData::internal_error(error, None))
 }
 
-/// The URI templates of job outputs.
-pub(super) const TEMPLATES: [&str; 4] = [
+/// The URI templates of job outputs and their digests.
+pub(super) const TEMPLATES: [&str; 5] = [
     "shellyard://jobs/{job}/output",
     "shellyard://jobs/{job}/output/{stream}",
     "shellyard://jobs/{job}/output{?start,end}",
     "shellyard://jobs/{job}/output/{stream}{?start,end}",
+    "shellyard://jobs/{job}/digest",
 ];
 
 /// The URI of a job's output, of one stream of it, or of a part of either:
@@ -352,6 +392,11 @@ impl OutputUri {
 /// Returns the URI of a job's whole output.
 pub(super) fn output_uri(job: impl fmt::Display) -> String {
     format!("shellyard://jobs/{job}/output")
+}
+
+/// Returns the job whose digest this URI names.
+fn parse_digest_uri(uri: &str) -> Option<JobNumber> {
+    uri.strip_prefix("shellyard://jobs/")?.strip_suffix("/digest")?.parse().ok()
 }
 
 fn parse_job_and_stream(path: &str) -> Option<(JobNumber, Option<Stream>)> {

@@ -8,6 +8,7 @@ use crate::confinement::GrantedConfinement;
 use crate::ids::JobId;
 use crate::outcome::{JobEnding, Outcome};
 use crate::output::excerpt::{Budget, tail};
+use crate::output::summary::is_progress_line;
 use crate::output::{LogProgress, LogReader};
 use crate::service::{JobHandle, JobPhase, LimitSetting, Liveness, QueuePosition, TenantClient};
 use crate::spec::Stdin;
@@ -183,6 +184,22 @@ pub(crate) async fn read_last_line(log: &LogReader) -> Option<String> {
     let section = log.read_if_idle_with(|log| tail(log, 0, LAST_LINE)).await?.sections.pop()?;
     let text = section.text.trim();
     (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// The budget of the last lines, of which one tells the progress.
+const LAST_LINES: Budget = Budget { max_lines: 5, ..Budget::of_bytes(1000) };
+
+/// Reads the line that tells how far a job has come: the last one or, if that is empty, the last
+/// line before it that tells a progress, or that is not empty.
+pub(crate) async fn read_progress_line(log: &LogReader) -> Option<String> {
+    if let Some(last) = read_last_line(log).await {
+        return Some(last);
+    }
+    let sections = log.read_if_idle_with(|log| tail(log, 0, LAST_LINES)).await?.sections;
+    let text = sections.last()?.text.as_str();
+    let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let progress = lines().rfind(|line| is_progress_line(line));
+    progress.or_else(|| lines().next_back()).map(|line| line.chars().take(200).collect())
 }
 
 impl SlotHolder {

@@ -17,6 +17,7 @@ use thiserror::Error;
 use super::events;
 use super::names::{
     self, LabelSet, Metric, MetricKind, MetricLabels, catalogue, list_known_operations,
+    list_reports,
 };
 use super::process_metrics::{self, DiskProbe};
 use crate::output::Counters;
@@ -154,6 +155,9 @@ fn list_known_series(metric: &Metric) -> Vec<Key> {
         MetricLabels::Operation => {
             list_known_operations().map(|labels| Key::from_parts(metric.name, &labels)).collect()
         }
+        MetricLabels::Report => {
+            list_reports().map(|labels| Key::from_parts(metric.name, &labels)).collect()
+        }
         // These label values come from the configuration; `QueueGauges` registers their series.
         MetricLabels::Lane | MetricLabels::Tenant => Vec::new(),
     }
@@ -244,6 +248,7 @@ mod tests {
             let series = match metric.labels {
                 MetricLabels::Closed(labels) => combinations(labels),
                 MetricLabels::Operation => list_known_operations().count(),
+                MetricLabels::Report => list_reports().count(),
                 MetricLabels::Lane | MetricLabels::Tenant => {
                     assert!(!text.contains(name), "{name}");
                     continue;
@@ -441,7 +446,9 @@ mod tests {
         });
         for metric in catalogue() {
             let names: &[&str] = match metric.labels {
-                MetricLabels::Closed(_) | MetricLabels::Operation => continue,
+                MetricLabels::Closed(_) | MetricLabels::Operation | MetricLabels::Report => {
+                    continue;
+                }
                 MetricLabels::Lane => &["lane=\"build\"", "lane=\"default\"", "lane=\"other\""],
                 MetricLabels::Tenant => &["tenant=\"ci\"", "tenant=\"local\"", "tenant=\"other\""],
             };

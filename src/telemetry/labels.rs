@@ -26,6 +26,10 @@ pub mod key {
     pub const TOOL: &str = "gen_ai_tool_name";
     /// The kind of error of an operation; the key is OpenTelemetry's.
     pub const ERROR: &str = "error_type";
+    /// The tool whose report was found in the output of a job.
+    pub const REPORTED_TOOL: &str = "tool";
+    /// The result that a tool reported.
+    pub const RESULT: &str = "result";
     /// The class of an operation: see [`CallClass`](super::CallClass).
     pub const CLASS: &str = "class";
     /// The transport of a client.

@@ -10,6 +10,7 @@
 use metrics::Unit;
 
 use crate::outcome::{JobFault, LimitKind, Outcome};
+use crate::output::summary::tool_names;
 use crate::output::{DropReason, SpillOperation, Tier};
 use crate::telemetry::labels::{
     ARCHES, ActorKind, ApprovalStep, CONFINEMENT_BACKENDS, CONFINEMENT_PROFILES, CallClass,
@@ -34,6 +35,8 @@ pub enum MetricLabels {
     Tenant,
     /// Method, class, tool and error of an MCP operation, for the tools that are offered.
     Operation,
+    /// `tool` and `result`: each tool whose report a summary recognises, passed or failed.
+    Report,
 }
 
 /// The description of a metric.
@@ -289,6 +292,9 @@ family! {
     Counter FAILED = "shellyard_jobs_failed_total" by FAULT: JobFault::WORDS;
     /// Jobs that one of their limits ended, by limit.
     Counter OVERRAN = "shellyard_jobs_overran_total" by LIMIT: LimitKind::WORDS;
+    /// Reports of tools in the output of finished jobs, by tool and result. A job counts once, when
+    /// a reply first summarises its output; short output is shown as it is and does not count.
+    Counter REPORTS = "shellyard_job_reports_total" per Report;
     /// Running jobs, including jobs that are being stopped.
     Gauge RUNNING = "shellyard_jobs_running";
     /// Running jobs that hold a slot.
@@ -525,6 +531,19 @@ pub(super) fn operation_labels(
         .collect()
 }
 
+/// Returns the labels of a tool's report.
+pub(super) const fn report_labels(tool: &'static str, has_failures: bool) -> [LabelPair; 2] {
+    let result = if has_failures { "failed" } else { "passed" };
+    [(key::REPORTED_TOOL, tool), (key::RESULT, result)]
+}
+
+/// Returns the labels of every possible report of a tool.
+pub(super) fn list_reports() -> impl Iterator<Item = [LabelPair; 2]> {
+    tool_names()
+        .into_iter()
+        .flat_map(|tool| [false, true].map(|failed| report_labels(tool, failed)))
+}
+
 /// Returns the labels of every possible operation that does not depend on the offered tools.
 pub(super) fn list_known_operations() -> impl Iterator<Item = Vec<LabelPair>> {
     let methods = METHODS.into_iter().filter(|method| *method != TOOL_CALL).flat_map(|method| {
@@ -645,6 +664,9 @@ A *lane* is a named part of the queue with limits of its own. A *tenant* is an o
             }
             MetricLabels::Lane => "`lane`".to_owned(),
             MetricLabels::Tenant => "`tenant`".to_owned(),
+            MetricLabels::Report => {
+                format!("`tool`: {}; `result`: passed, failed", tool_names().join(", "))
+            }
             MetricLabels::Operation => {
                 "`mcp_method_name`, `gen_ai_tool_name`, `class`: run, long_poll, ordinary; \
                 `error_type`: tool_error, _OTHER, absent on success"

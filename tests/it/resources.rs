@@ -39,6 +39,7 @@ fn the_template_tells_how_to_address_any_job() {
         "shellyard://jobs/{job}/output/{stream}",
         "shellyard://jobs/{job}/output{?start,end}",
         "shellyard://jobs/{job}/output/{stream}{?start,end}",
+        "shellyard://jobs/{job}/digest",
     ];
     assert_eq!(uris, expected);
 }

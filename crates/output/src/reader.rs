@@ -238,6 +238,13 @@ impl BlockingReader {
         self.log.keep_summary(summary);
     }
 
+    /// Marks the reports of tools in this log as counted. Returns `true` the first time, so that a
+    /// metric counts each log once.
+    #[must_use]
+    pub fn mark_counted(&self) -> bool {
+        self.log.mark_counted()
+    }
+
     /// Reads one page. Repeated with `from` set to the last page's `end`, this returns every
     /// readable byte of the log, or of one of its streams, exactly once.
     pub fn read_page(&self, request: &PageRequest) -> io::Result<LogPage> {

@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::ops::{Range, RangeInclusive};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
@@ -98,6 +99,8 @@ pub(crate) struct SharedLog {
     charset: OnceLock<Charset>,
     /// The summary of the whole log, once it is closed and somebody asked for it.
     summary: OnceLock<Arc<LogSummary>>,
+    /// `true` once the reports of tools in this log were counted.
+    is_counted: AtomicBool,
     quota: TenantQuota,
 }
 
@@ -115,7 +118,14 @@ impl SharedLog {
     pub(crate) fn new(head: Arc<LogSegment>, quota: TenantQuota, spill_dir: SpillDir) -> Self {
         let inner = SharedLogState { head, tail: VecDeque::new(), gaps: Gaps::default() };
         let charset = OnceLock::new();
-        Self { inner: Mutex::new(inner), spill_dir, charset, summary: OnceLock::new(), quota }
+        Self {
+            inner: Mutex::new(inner),
+            spill_dir,
+            charset,
+            summary: OnceLock::new(),
+            is_counted: AtomicBool::new(false),
+            quota,
+        }
     }
 
     pub(crate) const fn quota(&self) -> &TenantQuota {
@@ -149,6 +159,11 @@ impl SharedLog {
     /// Keeps the summary of the whole log. Later calls change nothing.
     pub(crate) fn keep_summary(&self, summary: Arc<LogSummary>) {
         self.summary.get_or_init(|| summary);
+    }
+
+    /// Marks the reports of tools in this log as counted. Returns `true` the first time.
+    pub(crate) fn mark_counted(&self) -> bool {
+        !self.is_counted.swap(true, Ordering::Relaxed)
     }
 
     fn lock(&self) -> MutexGuard<'_, SharedLogState> {

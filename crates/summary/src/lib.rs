@@ -26,6 +26,7 @@ mod templates;
 mod text;
 
 pub use engine::Summarizer;
+pub use formats::tool_names;
 pub use progress::is_progress_line;
 pub use severity::is_error_line;
 pub use summary::{
@@ -34,3 +35,8 @@ pub use summary::{
 };
 pub use templates::{TemplateEntry, TemplateTable};
 pub use text::SummaryText;
+
+/// Runs the example in the README as a documentation test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExamples;

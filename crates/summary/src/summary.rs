@@ -45,6 +45,16 @@ pub struct ToolReport {
     pub is_consistent: bool,
 }
 
+impl ToolReport {
+    /// `true` if something failed by the tool's own account.
+    #[must_use]
+    pub fn has_failures(&self) -> bool {
+        self.failure_count > 0
+            || self.counts.failed.is_some_and(|failed| failed > 0)
+            || self.counts.errors.is_some_and(|errors| errors > 0)
+    }
+}
+
 /// The most failures of one tool that are kept.
 pub const MAX_FAILURES: usize = 200;
 

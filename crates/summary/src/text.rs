@@ -32,12 +32,9 @@ impl Summary {
     /// `true` if something failed by the account of a tool, a trace or an error line.
     #[must_use]
     pub fn has_failures(&self) -> bool {
-        let failed = |tool: &ToolReport| {
-            tool.failure_count > 0
-                || tool.counts.failed.is_some_and(|failed| failed > 0)
-                || tool.counts.errors.is_some_and(|errors| errors > 0)
-        };
-        self.tools.iter().any(failed) || !self.traces.is_empty() || self.errors.count > 0
+        self.tools.iter().any(ToolReport::has_failures)
+            || !self.traces.is_empty()
+            || self.errors.count > 0
     }
 
     /// The first line of each tool's report.

@@ -1,5 +1,6 @@
-//! `/jobs`, `/jobs/{id}` and `/jobs/{id}/output`: the state of jobs in the structured form of the
-//! tools' replies, and the bytes that the jobs wrote.
+//! `/jobs`, `/jobs/{id}`, `/jobs/{id}/digest` and `/jobs/{id}/output`: the state of jobs and the
+//! facts of their output in the structured form of the tools' replies, and the bytes that the jobs
+//! wrote.
 
 use std::io;
 use std::ops::Range;
@@ -94,6 +95,17 @@ pub(in crate::http) async fn show_job(
     Ok(json_response(
         &api.handler.describe_job(identity_for(caller, &params)?, job.parse()?).await?,
     ))
+}
+
+/// Answers with the facts of one job's output.
+pub(in crate::http) async fn job_digest(
+    State(api): State<Arc<ApiState>>,
+    Extension(caller): Extension<CallerIdentity>,
+    Path(job): Path<String>,
+    uri: Uri,
+) -> Result<Response, ApiError> {
+    let params = QueryParams::parse(uri.query(), &["tenant"])?;
+    Ok(json_response(&api.handler.digest_job(identity_for(caller, &params)?, job.parse()?).await?))
 }
 
 const STREAM_VALUES: [(&str, Stream); 2] = [("stdout", Stream::Stdout), ("stderr", Stream::Stderr)];

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! GET /jobs/{id}/output → request (parameters) → negotiation (what is sent, pure) → jobs (block by block)
-//! GET /jobs, /jobs/{id} → the MCP handler's structured form
+//! GET /jobs, /jobs/{id}, /jobs/{id}/digest → the MCP handler's structured form
 //! /queue, /drain, /reload, /log-level → what an operator sees and changes
 //! ```
 //!

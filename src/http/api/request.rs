@@ -19,7 +19,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::filter::FilterError;
 use crate::ids::{JobNumberError, TenantError};
-use crate::mcp::Handler;
+use crate::mcp::{DigestError, Handler};
 use crate::service::{
     AfterDrain, CallerIdentity, CallerRole, FindError, JobService, StreamError, UnknownLane,
 };
@@ -166,6 +166,20 @@ pub(in crate::http) enum ApiError {
     NotKept { hole: Range<u64> },
     #[error("the output could not be read ({0}); check the disk, then try again")]
     Read(#[from] io::Error),
+    #[error("{message}")]
+    Busy { code: &'static str, message: String },
+}
+
+impl From<DigestError> for ApiError {
+    fn from(error: DigestError) -> Self {
+        match error {
+            DigestError::Find(error) => Self::Job(error),
+            DigestError::Busy(error) => {
+                Self::Busy { code: error.code(), message: error.to_string() }
+            }
+            DigestError::Read(error) => Self::Read(error),
+        }
+    }
 }
 
 impl ApiError {
@@ -192,6 +206,7 @@ impl ApiError {
             Self::Outside { .. } => "range_not_satisfiable",
             Self::NotKept { .. } => "not_kept",
             Self::Read(_) => "read_failed",
+            Self::Busy { code, .. } => code,
         }
     }
 
@@ -211,7 +226,9 @@ impl ApiError {
             Self::Method { .. } => StatusCode::METHOD_NOT_ALLOWED,
             Self::Outside { .. } => StatusCode::RANGE_NOT_SATISFIABLE,
             Self::Job(FindError::Freed { .. }) | Self::NotKept { .. } => StatusCode::GONE,
-            Self::Job(FindError::Unavailable { .. }) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Job(FindError::Unavailable { .. }) | Self::Busy { .. } => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             Self::Read(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -243,7 +260,8 @@ impl IntoResponse for ApiError {
             | Self::LogFilter(_)
             | Self::Tenant(_)
             | Self::NotKept { .. }
-            | Self::Read(_) => {}
+            | Self::Read(_)
+            | Self::Busy { .. } => {}
         }
         response
     }

@@ -158,7 +158,7 @@ impl ShownOutput {
 
     /// `true` if output is left out to keep the reply short.
     pub(crate) const fn is_cut(&self) -> bool {
-        !self.spans.is_empty()
+        !self.spans.is_empty() || self.facts.is_some()
     }
 
     /// The text that stands for the bytes from `start` to `end`.

@@ -56,6 +56,17 @@ pub(crate) enum ToolError {
     Read { job: JobId, source: io::Error },
 }
 
+/// The reason why the digest of a job cannot be given.
+#[derive(Debug, Error)]
+pub enum DigestError {
+    #[error(transparent)]
+    Find(#[from] FindError),
+    #[error(transparent)]
+    Busy(#[from] ReadBusy),
+    #[error("the output could not be read ({0}); check the disk, then try again")]
+    Read(#[from] io::Error),
+}
+
 impl From<QueryError> for ToolError {
     fn from(error: QueryError) -> Self {
         Self::Query(error.explain_no_thread(TaskLimit::explain))

@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use super::body::{LineSpan, OutputCut, OutputEncoding, ShownOutput, mark};
 use super::error::ToolError;
 use super::format::{count, size, thousands};
-use super::summary::ShownFacts;
+use super::summary::{ShownFacts, summarize_and_count};
 use crate::mcp::snapshot::{JobSnapshot, State};
 use crate::outcome::Outcome;
 use crate::output::excerpt::{Budget, Excerpt, Section, excerpt, tail};
@@ -139,7 +139,7 @@ pub(super) fn read_result(
         return Ok(binary);
     }
     let limits = SummaryLimits::default();
-    let source = summarize(log, &SummaryRequest { stream: None, from: 0, limits })?;
+    let source = summarize_and_count(log, &SummaryRequest { stream: None, from: 0, limits })?;
     let room = budget.max_bytes - budget.max_bytes / LAST_LINES_SHARE;
     let facts = source.summary.text(room).lines;
     let facts_bytes: usize = facts.iter().map(|line| line.len() + 1).sum();
@@ -522,13 +522,13 @@ pub(crate) fn beyond_end_notice(job: &JobSnapshot, position: ReadPosition) -> Op
 }
 
 /// Memory of a read beside its page: blocks and index of the log.
-const BASE_MEMORY: usize = 2 * 1024 * 1024;
+pub(super) const BASE_MEMORY: usize = 2 * 1024 * 1024;
 /// Memory per byte of a page: as written, as text, and in the reply.
 const MEMORY_PER_BYTE: usize = 8;
 /// The time for a summary, beside the time of the disk.
-const SUMMARY_TIME: Duration = Duration::from_secs(10);
+pub(super) const SUMMARY_TIME: Duration = Duration::from_secs(10);
 /// The longest wait for memory.
-const MEMORY_WAIT: Duration = Duration::from_secs(10);
+pub(super) const MEMORY_WAIT: Duration = Duration::from_secs(10);
 
 /// Reads a log, on a blocking thread if the log is large or on disk.
 pub(super) async fn read<T: Send + 'static>(

@@ -6,6 +6,7 @@
 
 mod body;
 mod budget;
+mod digest;
 mod error;
 mod excerpt;
 mod format;
@@ -21,6 +22,8 @@ mod verdict;
 
 pub(super) use body::{SeenRanges, ShownOutput};
 pub(super) use budget::{MAX_LINES, TokenBudget, fair_shares, trim_lines};
+pub(super) use digest::{read_summary, show_digest, status_line};
+pub use error::DigestError;
 pub(super) use error::ToolError;
 pub(super) use excerpt::{
     NewOutput, ReadPosition, beyond_end_notice, show, show_base64, show_from, show_hexdump,
@@ -40,10 +43,10 @@ pub(super) use search::{
     JobMatches, SearchCall, SearchTotals, fit_listings, fit_overview, jobs_reply, matches_reply,
     query_reply,
 };
-pub(super) use summary::{one_line_summary, show_digest, summary_fields};
+pub(super) use summary::summary_fields;
 pub(super) use tool_reply::{PortStatus, ToolReply, mask, mask_value};
 pub(super) use unreported::{NextCall, format_unreported};
-pub(super) use verdict::{describe_stop, progress_line, status_line};
+pub(super) use verdict::{describe_stop, progress_line};
 
 #[cfg(test)]
 mod hint_tests;

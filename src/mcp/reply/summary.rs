@@ -1,23 +1,14 @@
 //! The facts of a job's output, from its summary: the lines of a reply, and the structured form.
 
+use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::error::ToolError;
-use super::excerpt::read;
-use super::format::{count, size};
-use super::reply_fitter::ReplyFitter;
-use super::structured::byte_range_fields;
-use super::tool_reply::ToolReply;
-use super::verdict::verdict;
-use crate::mcp::settings::ResultFormat;
-use crate::mcp::snapshot::JobSnapshot;
+use super::format::count;
 use crate::output::summary::{Counts, Failure, LineGroup, Summary, ToolReport};
-use crate::output::{
-    LogReader, LogSummary, PageEnd, PageRequest, SummaryLimits, SummaryRequest, summarize,
-};
+use crate::output::{BlockingReader, LogSummary, SummaryRequest, summarize};
+use crate::telemetry::events;
 
 /// The longest one-line form, in bytes.
 const ONE_LINE_BYTES: usize = 300;
@@ -56,9 +47,24 @@ impl ShownFacts {
     }
 }
 
+/// Summarises a log. The first summary of a whole log that is closed counts its tools.
+pub(super) fn summarize_and_count(
+    log: &BlockingReader,
+    request: &SummaryRequest,
+) -> io::Result<Arc<LogSummary>> {
+    let found = summarize(log, request)?;
+    let is_whole = request.stream.is_none() && request.from == 0 && log.progress().closed;
+    if is_whole && log.mark_counted() {
+        for tool in found.summary.tools.iter().filter(|tool| tool.is_consistent) {
+            events::tool_reported(tool.tool, tool.has_failures());
+        }
+    }
+    Ok(found)
+}
+
 /// Formats the result of the tools in an output on one line: `pytest: 7 failed, 293 passed`.
 /// Returns `None` if no tool was recognised.
-pub(crate) fn one_line_summary(summary: &Summary) -> Option<String> {
+pub(super) fn one_line_summary(summary: &Summary) -> Option<String> {
     let headlines = summary.headlines();
     (!headlines.is_empty()).then(|| cut(headlines.join(" · "), ONE_LINE_BYTES))
 }
@@ -72,20 +78,13 @@ fn cut(mut text: String, max_bytes: usize) -> String {
     text
 }
 
-/// Formats how much was scanned, if that is not everything.
-fn scanned_note(log: &LogSummary) -> String {
-    if log.complete {
-        return String::new();
-    }
-    format!(" ({} of it looked at)", size(log.scanned_bytes))
-}
-
 /// Returns the structured form for a reply that shows facts: their lines, and the counts of tools.
 pub(super) fn short_fields(facts: &ShownFacts) -> Value {
     let LogSummary { summary, complete, .. } = &*facts.source;
+    let consistent = summary.tools.iter().filter(|tool| tool.is_consistent);
     json!({
         "facts": facts.lines,
-        "tools": summary.tools.iter().map(count_fields).collect::<Vec<_>>(),
+        "tools": consistent.map(count_fields).collect::<Vec<_>>(),
         "errors": summary.errors.count,
         "warnings": summary.warnings.count,
         "complete": complete,
@@ -176,51 +175,4 @@ fn group_fields(groups: &[LineGroup]) -> Value {
         })
     };
     groups.iter().take(LISTED).map(group).collect()
-}
-
-/// The longest text form of a digest, in bytes.
-const DIGEST_BYTES: usize = 3000;
-
-/// Renders the digest of a job's output from the request's offset on, with as many facts as fit.
-/// The output is scanned once.
-pub(crate) async fn show_digest(
-    job: &JobSnapshot,
-    log: &LogReader,
-    request: PageRequest,
-    fitter: &ReplyFitter,
-) -> Result<ToolReply, ToolError> {
-    let PageRequest { from, stream, .. } = request;
-    let limits = SummaryLimits { time: DIGEST_TIME, ..SummaryLimits::default() };
-    let wanted = SummaryRequest { stream, from, limits };
-    let found = read(job, log, move |log| summarize(log, &wanted)).await?;
-    let mut room = request.max_bytes.min(DIGEST_BYTES);
-    loop {
-        let reply = fitter.prepare(digest_reply(job, &found, from, room));
-        if room == 0 || fitter.fits(&reply) {
-            return Ok(reply);
-        }
-        room = room / 4 * 3;
-    }
-}
-
-/// The time for the middle of a large log, of a caller who asks for its digest.
-const DIGEST_TIME: Duration = Duration::from_secs(5);
-
-fn digest_reply(job: &JobSnapshot, log: &LogSummary, from: u64, room: usize) -> ToolReply {
-    let lines = count(log.summary.lines, "line", "lines");
-    let headline = format!("digest of {lines}{} · {}", scanned_note(log), verdict(job, None));
-    let facts = log.summary.text(room).lines;
-    let body =
-        if facts.is_empty() { "no errors, no warnings".to_owned() } else { facts.join("\n") };
-    let hint = log.summary.errors.kinds.first().map(|error| {
-        let line = error.first.number;
-        format!("around an error: read_output(job={}, line={line})", job.job)
-    });
-    let end_kind = if job.output.closed { PageEnd::Complete } else { PageEnd::CaughtUp };
-    let reply = ToolReply::for_job(job, None, ResultFormat::Both)
-        .with_byte_range(byte_range_fields(from.min(log.end), log.end, end_kind))
-        .with_verdict(headline)
-        .with_body(body)
-        .with_hint(hint);
-    if room == 0 { reply } else { reply.with_field("digest", summary_fields(log)) }
 }

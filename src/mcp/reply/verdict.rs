@@ -7,7 +7,7 @@ use super::format::{
     bound, count, exact, kill_note, rough, shorten_to_line, size, soon, thousands,
 };
 use crate::confinement::{Backend, Confinement, GrantedConfinement, NetworkAccess, SandboxProfile};
-use crate::mcp::snapshot::{JobSnapshot, SlotHolder, State, read_last_line};
+use crate::mcp::snapshot::{JobSnapshot, SlotHolder, State, read_progress_line};
 use crate::outcome::{JobEnding, LimitKind, Outcome, StopBy, format_not_run, signal_name};
 use crate::output::DropReason;
 use crate::service::{DEFAULT_LANE, JobHandle, QueuePosition};
@@ -274,14 +274,12 @@ pub(crate) async fn progress_line<'a>(jobs: impl IntoIterator<Item = &'a JobHand
     }
 }
 
-/// Returns the state of a job in one line, with its last line of output.
-pub(crate) async fn status_line(now: &JobSnapshot, job: &JobHandle) -> String {
-    let mut text = verdict(now, None);
-    if let Some(last) = read_last_line(job.output()).await {
-        text.push_str(" · ");
-        text.push_str(&last);
+/// Adds a line of output to a state.
+pub(super) fn join_line(text: String, line: Option<String>) -> String {
+    match line {
+        Some(line) => format!("{text} · {line}"),
+        None => text,
     }
-    text
 }
 
 async fn running_line(job: &JobHandle) -> String {
@@ -291,12 +289,8 @@ async fn running_line(job: &JobHandle) -> String {
     }
     let output = job.output().progress();
     let lines = count(output.lines + u64::from(output.open_line), "line", "lines");
-    let mut text = format!("job {} running {} · {lines}", job.id(), rough(status.elapsed()));
-    if let Some(last) = read_last_line(job.output()).await {
-        text.push_str(" · ");
-        text.push_str(&last);
-    }
-    text
+    let text = format!("job {} running {} · {lines}", job.id(), rough(status.elapsed()));
+    join_line(text, read_progress_line(job.output()).await)
 }
 
 /// Returns the remark about a sandbox; `None` if the job may do nearly everything.

@@ -11,7 +11,7 @@ use crate::output::{Counters, DropReason};
 use crate::spec::Stream;
 use crate::telemetry::labels::{ApprovalStep, FreedReason, MERGED, RejectionReason, key};
 use crate::telemetry::log_format::DOCUMENTED_TARGET;
-use crate::telemetry::names::{Counter, jobs, output, tenants};
+use crate::telemetry::names::{Counter, jobs, output, report_labels, tenants};
 use crate::telemetry::queue_gauges;
 
 /// The number of characters of a command that are logged.
@@ -54,6 +54,11 @@ pub fn job_confined(granted: GrantedConfinement) {
         (key::DEGRADED, degraded),
     ];
     jobs::CONFINED.with_labels(&labels).increment(1);
+}
+
+/// The report of a tool was found in the output of a finished job.
+pub fn tool_reported(tool: &'static str, has_failures: bool) {
+    jobs::REPORTS.with_labels(&report_labels(tool, has_failures)).increment(1);
 }
 
 /// A submitted job was rejected.

@@ -57,6 +57,9 @@ fn own_labels(labels: MetricLabels) -> Vec<(&'static str, Values)> {
         }
         MetricLabels::Lane => vec![(key::LANE, None)],
         MetricLabels::Tenant => vec![(key::TENANT, None)],
+        MetricLabels::Report => {
+            vec![(key::REPORTED_TOOL, None), (key::RESULT, Some(&["passed", "failed"]))]
+        }
         MetricLabels::Operation => vec![
             (key::METHOD, Some(&METHODS)),
             (key::TOOL, None),

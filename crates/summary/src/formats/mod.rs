@@ -11,7 +11,7 @@ mod rust;
 mod shell;
 mod traces;
 
-use crate::rules::Format;
+use crate::rules::{Format, FormatKind};
 
 /// All formats, family by family.
 pub(crate) const FORMATS: &[&[Format]] = &[
@@ -27,3 +27,14 @@ pub(crate) const FORMATS: &[&[Format]] = &[
     traces::FORMATS,
     javascript::COMMON_FORMATS,
 ];
+
+/// The names that a [`ToolReport`](crate::ToolReport) can have, each once, in alphabetical order.
+#[must_use]
+pub fn tool_names() -> Vec<&'static str> {
+    let formats = FORMATS.iter().copied().flatten();
+    let tools = formats.filter(|format| !matches!(format.kind, FormatKind::Trace(_)));
+    let mut names: Vec<&str> = tools.map(|format| format.name).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
