@@ -58,8 +58,6 @@ const FIELDS: [&str; 61] = [
     "matched_line",
     "tail",
     "tail_bytes_start",
-    "hidden_errors",
-    "hidden_errors_count",
     "digest",
     "bad_bytes",
     "killed",

@@ -71,8 +71,8 @@ pub(crate) struct NewOutput {
     pub(crate) matched_line: Option<u64>,
 }
 
-/// Reads the new output that a reply about a job shows: all, or head and tail, if the job has
-/// ended; if it runs, the last lines, and the line that the call waited for; nothing if it never
+/// Reads the new output that a reply about a job shows: all, or facts and the last lines, if the job
+/// has ended; if it runs, the last lines, and the line that the call waited for; nothing if it never
 /// ran.
 pub(crate) async fn show(
     job: &JobSnapshot,

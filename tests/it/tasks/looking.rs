@@ -34,6 +34,33 @@ fn a_task_tells_its_last_line_and_at_the_end_what_the_call_would_have_answered()
     }
 }
 
+#[test]
+fn a_finished_task_tells_the_result_of_its_tools() {
+    let log = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/summary/tests/logs/pytest/fail.log");
+    for mut server in modern(SOON) {
+        let task = task_of(&mut server, &format!("cat {log}; echo; echo; {UNTIL_GO}; exit 1"));
+        go(&server);
+        let over = get_when(&mut server, &task, "completed");
+        let message = over["statusMessage"].as_str().expect("a message");
+        let result = " · pytest: 9 failed, 10 passed, 1 skipped, 1 warning";
+        assert!(message.starts_with("exit 1") && message.ends_with(result), "{over}");
+    }
+}
+
+#[test]
+fn a_task_tells_its_progress_above_empty_lines() {
+    for mut server in modern(SOON) {
+        let lines = r"echo begun; echo '[ 90/400] CXX unit.o'; echo note; echo; echo";
+        let task = task_of(&mut server, &format!("{lines}; {UNTIL_GO}"));
+        eventually("the progress is told", || {
+            let looked = get(&mut server, &task);
+            let message = looked["statusMessage"].as_str().expect("a message");
+            message.ends_with(" · [ 90/400] CXX unit.o")
+        });
+        go(&server);
+    }
+}
+
 /// A result's text without the time and the number in it.
 #[track_caller]
 fn verdict_and_body(result: &Value) -> (String, String) {
