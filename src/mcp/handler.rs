@@ -33,7 +33,7 @@ use super::subscriptions::{Notifier, Subscriptions};
 use super::tool_set::ToolSet;
 use super::tool_set::call_tool;
 use super::tools::{CallTurn, ToolCall};
-use super::{resources, server_info, tasks};
+use super::{digest_resource, resources, server_info, tasks};
 use crate::ids::{CallerSession, TenantId};
 use crate::service::{CallerIdentity, CallerRole, JobService, JobVariables, TenantClient};
 use crate::telemetry::{events, labels};
@@ -322,7 +322,10 @@ impl ServerHandler for Handler {
     ) -> Result<ReadResourceResponse, ErrorData> {
         let client = self.tenant_client(&context)?;
         let most = self.shared.settings.max_page_bytes;
-        let mut result = resources::read(&client, &request.uri, most).await?;
+        let mut result = match digest_resource::read(&client, &request.uri, most).await {
+            Some(digest) => digest?,
+            None => resources::read(&client, &request.uri, most).await?,
+        };
         self.stamp_modern(&context, &mut result.meta);
         Ok(result.into())
     }

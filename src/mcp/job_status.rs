@@ -5,7 +5,8 @@ use serde_json::Value;
 
 use super::handler::Handler;
 use super::reply::{
-    DigestError, ReplyPart, ToolReply, client_fields, mask_value, read_summary, summary_fields,
+    DigestError, MAX_LISTED, ReplyPart, ToolReply, client_fields, mask_value, read_summary,
+    summary_fields,
 };
 use super::settings::ResultFormat;
 use super::snapshot::JobSnapshot;
@@ -70,7 +71,7 @@ impl Handler {
     ) -> Result<Value, DigestError> {
         let client = self.client_for(caller);
         let job = client.find(client.job_id(job)).await?;
-        let mut fields = summary_fields(&*read_summary(job.output()).await?);
+        let mut fields = summary_fields(&*read_summary(job.output()).await?, MAX_LISTED);
         mask_value(&mut fields, &client.redactor());
         Ok(fields)
     }

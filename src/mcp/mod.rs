@@ -17,6 +17,7 @@ mod args;
 mod cancellation;
 mod cursor;
 mod dialect;
+mod digest_resource;
 #[cfg(feature = "conformance")]
 #[path = "../../tests/conformance/mod.rs"]
 mod fixtures;

@@ -1,4 +1,4 @@
-//! Each job's output as a resource, and its digest: URIs, lists, contents and completions.
+//! Each job's output as a resource: URIs, lists, contents and completions.
 
 use std::time::Duration;
 use std::{fmt, io, iter};
@@ -12,7 +12,6 @@ use rmcp::model::{
 };
 use thiserror::Error;
 
-use super::reply::{DigestError, read_summary};
 use crate::ids::JobNumber;
 use crate::output::redaction::Redactor;
 use crate::output::views::{Ansi, Fold, LongLines, ViewOptions};
@@ -79,9 +78,6 @@ pub(super) async fn read(
     uri: &str,
     max_bytes: usize,
 ) -> Result<ReadResourceResult, ErrorData> {
-    if let Some(job) = parse_digest_uri(uri) {
-        return read_digest(client, uri, job, max_bytes).await;
-    }
     let (parsed_uri, job) = find(client, uri).await?;
     let redactor = client.redactor();
     let memory = job.output().reserve(BASE_MEMORY + MEMORY_PER_BYTE * max_bytes, MEMORY_WAIT);
@@ -99,26 +95,6 @@ pub(super) async fn read(
             Err(ErrorData::internal_error(error.to_string(), None))
         }
     }
-}
-
-/// Reads the facts of a job's output as text, at most `max_bytes`.
-async fn read_digest(
-    client: &TenantClient,
-    uri: &str,
-    job: JobNumber,
-    max_bytes: usize,
-) -> Result<ReadResourceResult, ErrorData> {
-    let job = find_job(client, uri, job).await?;
-    let found = read_summary(job.output()).await.map_err(|error| match error {
-        DigestError::Busy(error) => busy_error(error),
-        DigestError::Find(_) | DigestError::Read(_) => {
-            ErrorData::internal_error(error.to_string(), None)
-        }
-    })?;
-    let facts = found.summary.text(max_bytes).lines.join("\n");
-    let text = client.redactor().mask_text(&facts).into_owned();
-    let contents = ResourceContents::text(text, uri).with_mime_type("text/plain");
-    Ok(ReadResourceResult::new(vec![contents]))
 }
 
 /// Finds the job at a URI, and checks that it has the stream that the URI names.
@@ -141,7 +117,8 @@ pub(super) async fn find(
     Ok((parsed_uri, job))
 }
 
-async fn find_job(
+/// Finds the job that a URI names.
+pub(super) async fn find_job(
     client: &TenantClient,
     uri: &str,
     job: JobNumber,
@@ -166,7 +143,7 @@ fn shorten_uri(uri: &str) -> String {
     uri.chars().take(80).collect()
 }
 
-fn busy_error(error: ReadBusy) -> ErrorData {
+pub(super) fn busy_error(error: ReadBusy) -> ErrorData {
     let data = serde_json::json!({ "error_code": error.code() });
     ErrorData::internal_error(error.to_string(), Some(data))
 }
@@ -392,11 +369,6 @@ impl OutputUri {
 /// Returns the URI of a job's whole output.
 pub(super) fn output_uri(job: impl fmt::Display) -> String {
     format!("shellyard://jobs/{job}/output")
-}
-
-/// Returns the job whose digest this URI names.
-fn parse_digest_uri(uri: &str) -> Option<JobNumber> {
-    uri.strip_prefix("shellyard://jobs/")?.strip_suffix("/digest")?.parse().ok()
 }
 
 fn parse_job_and_stream(path: &str) -> Option<(JobNumber, Option<Stream>)> {

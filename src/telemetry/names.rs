@@ -292,8 +292,8 @@ family! {
     Counter FAILED = "shellyard_jobs_failed_total" by FAULT: JobFault::WORDS;
     /// Jobs that one of their limits ended, by limit.
     Counter OVERRAN = "shellyard_jobs_overran_total" by LIMIT: LimitKind::WORDS;
-    /// Reports of tools in the output of finished jobs, by tool and result. A job counts once, when
-    /// a reply first summarises its output; short output is shown as it is and does not count.
+    /// Reports of tools in the output of ended jobs, by tool and result; a job counts when its
+    /// output is first summarised.
     Counter REPORTS = "shellyard_job_reports_total" per Report;
     /// Running jobs, including jobs that are being stopped.
     Gauge RUNNING = "shellyard_jobs_running";

@@ -144,7 +144,7 @@ pub(crate) enum Effect {
     Frame,
     /// The message of a cause, whose frames follow.
     CauseBelow,
-    /// What was read of the trace so far is the cause of the part that follows.
+    /// The part of the trace that was read so far is the cause of the part that follows.
     CauseAbove,
     /// The following lines are output of the test: no rule reads them, until a failure begins,
     /// `Heading` or `Run`.

@@ -8,7 +8,7 @@ use super::excerpt::{BASE_MEMORY, MEMORY_WAIT, SUMMARY_TIME, read};
 use super::format::{count, size};
 use super::reply_fitter::ReplyFitter;
 use super::structured::byte_range_fields;
-use super::summary::{one_line_summary, summarize_and_count, summary_fields};
+use super::summary::{MAX_LISTED, one_line_summary, summarize_and_count, summary_fields};
 use super::tool_reply::ToolReply;
 use super::verdict::{join_line, verdict};
 use crate::mcp::settings::ResultFormat;
@@ -62,7 +62,7 @@ fn digest_reply(job: &JobSnapshot, log: &LogSummary, from: u64, room: usize) -> 
         .with_verdict(headline)
         .with_body(body)
         .with_hint(hint);
-    if room == 0 { reply } else { reply.with_field("digest", summary_fields(log)) }
+    reply.with_field("digest", summary_fields(log, MAX_LISTED * room / DIGEST_BYTES))
 }
 
 /// Formats how much was scanned, if that is not everything.

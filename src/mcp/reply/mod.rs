@@ -43,7 +43,7 @@ pub(super) use search::{
     JobMatches, SearchCall, SearchTotals, fit_listings, fit_overview, jobs_reply, matches_reply,
     query_reply,
 };
-pub(super) use summary::summary_fields;
+pub(super) use summary::{MAX_LISTED, summary_fields};
 pub(super) use tool_reply::{PortStatus, ToolReply, mask, mask_value};
 pub(super) use unreported::{NextCall, format_unreported};
 pub(super) use verdict::{describe_stop, progress_line};

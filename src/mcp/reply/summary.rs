@@ -13,7 +13,7 @@ use crate::telemetry::events;
 /// The longest one-line form, in bytes.
 const ONE_LINE_BYTES: usize = 300;
 /// The most failures of a tool, and the most lines of one severity, in the structured form.
-const LISTED: usize = 50;
+pub(crate) const MAX_LISTED: usize = 50;
 
 /// The facts that a reply shows instead of a long output.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,19 +91,19 @@ pub(super) fn short_fields(facts: &ShownFacts) -> Value {
     })
 }
 
-/// Returns the structured form of a whole summary.
-pub(crate) fn summary_fields(log: &LogSummary) -> Value {
+/// Returns the structured form of a whole summary, with at most `listed` entries in each list.
+pub(crate) fn summary_fields(log: &LogSummary, listed: usize) -> Value {
     let LogSummary { summary, scanned_bytes, complete, .. } = log;
     json!({
         "lines": summary.lines,
-        "tools": summary.tools.iter().map(tool_fields).collect::<Vec<_>>(),
-        "traces": summary.traces.iter().take(LISTED).map(failure_fields).collect::<Vec<_>>(),
+        "tools": summary.tools.iter().map(|tool| tool_fields(tool, listed)).collect::<Vec<_>>(),
+        "traces": summary.traces.iter().take(listed).map(failure_fields).collect::<Vec<_>>(),
         "errors": summary.errors.count,
-        "error_lines": group_fields(&summary.errors.kinds),
+        "error_lines": group_fields(&summary.errors.kinds, listed),
         "warnings": summary.warnings.count,
-        "warning_lines": group_fields(&summary.warnings.kinds),
-        "groups": group_fields(&summary.groups.groups),
-        "rare_lines": summary.groups.rare.iter().map(|line| {
+        "warning_lines": group_fields(&summary.warnings.kinds, listed),
+        "groups": group_fields(&summary.groups.groups, listed),
+        "rare_lines": summary.groups.rare.iter().take(listed).map(|line| {
             json!({"line": line.number, "text": line.text})
         }).collect::<Vec<_>>(),
         "scanned_bytes": scanned_bytes,
@@ -132,13 +132,13 @@ fn count_fields(tool: &ToolReport) -> Value {
     Value::Object(fields)
 }
 
-fn tool_fields(tool: &ToolReport) -> Value {
+fn tool_fields(tool: &ToolReport, listed: usize) -> Value {
     let mut fields = count_fields(tool);
     fields["line"] = tool.line.into();
     fields["consistent"] = tool.is_consistent.into();
     for (name, failures) in [("failures", &tool.failures), ("warning_list", &tool.warnings)] {
-        if !failures.is_empty() {
-            fields[name] = failures.iter().take(LISTED).map(failure_fields).collect();
+        if !failures.is_empty() && listed > 0 {
+            fields[name] = failures.iter().take(listed).map(failure_fields).collect();
         }
     }
     fields
@@ -165,7 +165,7 @@ fn failure_fields(failure: &Failure) -> Value {
     Value::Object(fields)
 }
 
-fn group_fields(groups: &[LineGroup]) -> Value {
+fn group_fields(groups: &[LineGroup], listed: usize) -> Value {
     let group = |group: &LineGroup| {
         json!({
             "count": group.count,
@@ -174,5 +174,5 @@ fn group_fields(groups: &[LineGroup]) -> Value {
             "last_line": group.last.number,
         })
     };
-    groups.iter().take(LISTED).map(group).collect()
+    groups.iter().take(listed).map(group).collect()
 }
