@@ -8,7 +8,7 @@ use shellyard_summary::{Failure, Summarizer, Summary};
 
 /// A failure that a generated log contains.
 #[derive(Debug, Clone)]
-struct Planted {
+struct PlantedFailure {
     /// The part of the program: a class, a file, a step.
     unit: String,
     /// The test or the method, different in each failure of a log.
@@ -30,11 +30,11 @@ fn message() -> impl Strategy<Value = String> {
     proptest::collection::vec("[a-z]{2,8}", 2..6).prop_map(|words| words.join(" "))
 }
 
-fn planted() -> impl Strategy<Value = Vec<Planted>> {
+fn planted() -> impl Strategy<Value = Vec<PlantedFailure>> {
     let one = (class(), word(), 1_u64..5000, message());
     proptest::collection::btree_map(word(), one, 1..12).prop_map(|failures| {
         let numbered = failures.into_iter().enumerate();
-        let planted = numbered.map(|(index, (name, (unit, test, line, message)))| Planted {
+        let planted = numbered.map(|(index, (name, (unit, test, line, message)))| PlantedFailure {
             unit,
             name: format!("{name}{}{index}", capital(&test)),
             line,
@@ -76,8 +76,8 @@ fn capital(word: &str) -> String {
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }
 
-fn by_unit(planted: &[Planted]) -> BTreeMap<&str, Vec<&Planted>> {
-    let mut units: BTreeMap<&str, Vec<&Planted>> = BTreeMap::new();
+fn by_unit(planted: &[PlantedFailure]) -> BTreeMap<&str, Vec<&PlantedFailure>> {
+    let mut units: BTreeMap<&str, Vec<&PlantedFailure>> = BTreeMap::new();
     for failure in planted {
         units.entry(&failure.unit).or_default().push(failure);
     }
@@ -93,16 +93,16 @@ fn summarize(log: &str) -> Summary {
 }
 
 /// The place, name and message of a failure, as an expected failure is written.
-type Fact = (Option<String>, Option<u64>, Option<String>, Option<String>);
+type FoundFailure = (Option<String>, Option<u64>, Option<String>, Option<String>);
 
-fn fact(failure: &Failure) -> Fact {
+fn fact(failure: &Failure) -> FoundFailure {
     (failure.file.clone(), failure.line, failure.name.clone(), failure.message.clone())
 }
 
 /// Checks that one tool reports exactly the expected failures and nothing else failed.
-fn check_tool(log: &str, tool: &str, expected: Vec<Fact>) -> Result<(), TestCaseError> {
+fn check_tool(log: &str, tool: &str, expected: Vec<FoundFailure>) -> Result<(), TestCaseError> {
     let summary = summarize(log);
-    let mut found: Vec<Fact> = Vec::new();
+    let mut found: Vec<FoundFailure> = Vec::new();
     for report in &summary.tools {
         prop_assert!(report.is_consistent, "{report:?}\n{log}");
         prop_assert!(report.failures.is_empty() || report.tool == tool, "{report:?}\n{log}");
@@ -146,7 +146,12 @@ fn surefire() -> impl Strategy<Value = Surefire> {
     prop_oneof![Just(Surefire::Old), Just(Surefire::Two), Just(Surefire::Three)]
 }
 
-fn maven_log(planted: &[Planted], noise: &[String], passed: usize, surefire: Surefire) -> String {
+fn maven_log(
+    planted: &[PlantedFailure],
+    noise: &[String],
+    passed: usize,
+    surefire: Surefire,
+) -> String {
     let is_new = surefire == Surefire::Three;
     let failed = planted.len();
     let total = failed + passed;
@@ -159,7 +164,7 @@ fn maven_log(planted: &[Planted], noise: &[String], passed: usize, surefire: Sur
             "[ERROR] Tests run: {count}, Failures: {count}, Errors: 0, Skipped: 0, Time elapsed: 0.1 s <<< FAILURE! {dashes} in shop.{unit}Test"
         );
         log.push('\n');
-        for Planted { name, line, message, .. } in failures {
+        for PlantedFailure { name, line, message, .. } in failures {
             let text = if is_new {
                 format!(
                     "[ERROR] shop.{unit}Test.{name} -- Time elapsed: 0.01 s <<< FAILURE!\norg.opentest4j.AssertionFailedError: {message}\n\tat org.junit.jupiter.api.AssertionUtils.fail(AssertionUtils.java:55)\n\tat shop.{unit}.check({unit}.java:3)\n\tat shop.{unit}Test.{name}({unit}Test.java:{line})\n\tat java.base/java.lang.reflect.Method.invoke(Method.java:568)\n"
@@ -180,7 +185,7 @@ fn maven_log(planted: &[Planted], noise: &[String], passed: usize, surefire: Sur
         );
     }
     log.push_str("[INFO] \n[INFO] Results:\n[INFO] \n[ERROR] Failures: \n");
-    for Planted { unit, name, line, message } in planted {
+    for PlantedFailure { unit, name, line, message } in planted {
         log += &format!("[ERROR]   {unit}Test.{name}:{line} {message}");
         log.push('\n');
     }
@@ -190,9 +195,9 @@ fn maven_log(planted: &[Planted], noise: &[String], passed: usize, surefire: Sur
     log
 }
 
-fn gradle_log(planted: &[Planted], passed: usize, is_full: bool) -> String {
+fn gradle_log(planted: &[PlantedFailure], passed: usize, is_full: bool) -> String {
     let mut log = String::from("> Task :compileJava\n> Task :test\n");
-    for Planted { unit, name, line, message } in planted {
+    for PlantedFailure { unit, name, line, message } in planted {
         let text = if is_full {
             format!(
                 "\n{unit}Test > {name}() FAILED\n    org.opentest4j.AssertionFailedError: {message}\n        at app//org.junit.jupiter.api.Assertions.fail(Assertions.java:3)\n        at app//shop.{unit}Test.{name}({unit}Test.java:{line})\n\n        Caused by:\n        java.io.IOException: gone\n            at shop.{unit}Test.read({unit}Test.java:1)"
@@ -213,7 +218,7 @@ fn gradle_log(planted: &[Planted], passed: usize, is_full: bool) -> String {
     log
 }
 
-fn javac_log(planted: &[Planted], warnings: usize, prefix: &str) -> String {
+fn javac_log(planted: &[PlantedFailure], warnings: usize, prefix: &str) -> String {
     let mut log = String::new();
     for number in 0..warnings {
         log += &format!(
@@ -222,7 +227,7 @@ fn javac_log(planted: &[Planted], warnings: usize, prefix: &str) -> String {
         );
         log.push('\n');
     }
-    for Planted { unit, name, line, message } in planted {
+    for PlantedFailure { unit, name, line, message } in planted {
         log += &format!(
             "{prefix}shop/{unit}.java:{line}: error: {message}\n        int {name} = 0;\n            ^\n  symbol:   variable {name}\n  location: class {unit}"
         );
@@ -239,7 +244,7 @@ fn javac_log(planted: &[Planted], warnings: usize, prefix: &str) -> String {
     log
 }
 
-fn rspec_log(planted: &[Planted], noise: &[String], pending: usize) -> String {
+fn rspec_log(planted: &[PlantedFailure], noise: &[String], pending: usize) -> String {
     let mut log = lines(noise);
     log.push_str(".F..F\n\nPending: (Failures listed here are expected and do not affect your suite's status)\n\n");
     for number in 1..=pending {
@@ -249,7 +254,7 @@ fn rspec_log(planted: &[Planted], noise: &[String], pending: usize) -> String {
         log.push('\n');
     }
     log.push_str("Failures:\n\n");
-    for (index, Planted { unit, name, line, message }) in planted.iter().enumerate() {
+    for (index, PlantedFailure { unit, name, line, message }) in planted.iter().enumerate() {
         log += &format!(
             "  {}) {unit}#{name} works\n     Failure/Error: expect({message}).to eq(8)\n\n       expected: 8\n            got: 7\n\n       (compared using ==)\n     # ./lib/{name}.rb:1:in `{name}'\n     # ./spec/{name}_spec.rb:{line}:in `block (3 levels) in <top (required)>'\n",
             index + 1
@@ -263,14 +268,14 @@ fn rspec_log(planted: &[Planted], noise: &[String], pending: usize) -> String {
         if failed == 1 { "" } else { "s" }
     );
     log.push('\n');
-    for Planted { unit, name, line, .. } in planted {
+    for PlantedFailure { unit, name, line, .. } in planted {
         log += &format!("rspec ./spec/{name}_spec.rb:{line} # {unit}#{name} works");
         log.push('\n');
     }
     log
 }
 
-fn minitest_log(planted: &[Planted], noise: &[String], skipped: usize) -> String {
+fn minitest_log(planted: &[PlantedFailure], noise: &[String], skipped: usize) -> String {
     let mut log = format!(
         "Run options: --seed 42\n\n# Running:\n\n{}.F.E\n\nFinished in 0.02s, 394.3 runs/s, 322.6 assertions/s.\n\n",
         lines(noise)
@@ -281,7 +286,7 @@ fn minitest_log(planted: &[Planted], noise: &[String], skipped: usize) -> String
         );
         log.push('\n');
     }
-    for (index, Planted { unit, name, line, message }) in planted.iter().enumerate() {
+    for (index, PlantedFailure { unit, name, line, message }) in planted.iter().enumerate() {
         let text = if index % 2 == 0 {
             format!(
                 "  {}) Failure:\n{unit}Test#test_{name} [test/{name}_test.rb:{line}]:\n{message}\n",
@@ -306,14 +311,14 @@ fn minitest_log(planted: &[Planted], noise: &[String], skipped: usize) -> String
     log
 }
 
-fn phpunit_log(planted: &[Planted], noise: &[String], risky: usize) -> String {
+fn phpunit_log(planted: &[PlantedFailure], noise: &[String], risky: usize) -> String {
     let mut log = format!(
         "PHPUnit 10.5.1 by Sebastian Bergmann and contributors.\n\n{}\n..F  3 / 3 (100%)\n\nTime: 00:00.014, Memory: 4.00 MB\n\n",
         lines(noise)
     );
     log += &format!("There were {} failures:\n", planted.len());
     log.push('\n');
-    for (index, Planted { unit, name, line, message }) in planted.iter().enumerate() {
+    for (index, PlantedFailure { unit, name, line, message }) in planted.iter().enumerate() {
         log += &format!(
             "{}) {unit}Test::{name}\n{message}\n\n/srv/app/src/{unit}.php:3\n/srv/app/tests/{unit}Test.php:{line}\n",
             index + 1
@@ -328,8 +333,8 @@ fn phpunit_log(planted: &[Planted], noise: &[String], risky: usize) -> String {
     log
 }
 
-fn docker_log(planted: &Planted, noise: &[String], is_old: bool) -> String {
-    let Planted { name, line, message, .. } = planted;
+fn docker_log(planted: &PlantedFailure, noise: &[String], is_old: bool) -> String {
+    let PlantedFailure { name, line, message, .. } = planted;
     let step = format!("RUN make {name}");
     if is_old {
         return format!(
@@ -346,11 +351,11 @@ fn docker_log(planted: &Planted, noise: &[String], is_old: bool) -> String {
     )
 }
 
-fn terraform_log(planted: &[Planted], has_box: bool) -> String {
+fn terraform_log(planted: &[PlantedFailure], has_box: bool) -> String {
     let mut log = String::from(
         "Initializing the backend...\n\nPlanning failed. Terraform encountered an error while generating this plan.\n\n",
     );
-    for Planted { unit, name, line, message } in planted {
+    for PlantedFailure { unit, name, line, message } in planted {
         let text = format!(
             "Error: {message}\n\n  with aws_instance.{name}[7],\n  on {name}.tf line {line}, in resource \"aws_instance\" \"{name}\":\n  {line}:   input = var.{name}\n\nThe name {unit} is wrong.\n"
         );
@@ -376,9 +381,9 @@ enum Language {
     DotNet,
 }
 
-fn trace_log(language: Language, planted: &[Planted], noise: &[String]) -> String {
+fn trace_log(language: Language, planted: &[PlantedFailure], noise: &[String]) -> String {
     let mut log = String::new();
-    for (index, Planted { unit, name, line, message }) in planted.iter().enumerate() {
+    for (index, PlantedFailure { unit, name, line, message }) in planted.iter().enumerate() {
         let text = match language {
             Language::Java => format!(
                 "Exception in thread \"main\" shop.{unit}Exception: {message}\n\tat shop.{unit}.{name}({unit}.java:{line})\n\tat shop.App.main(App.java:2)\nCaused by: java.io.IOException: gone\n\tat shop.{unit}.read({unit}.java:1)\n\t... 12 more\n"
@@ -426,7 +431,7 @@ proptest! {
     #[test]
     fn maven(planted in planted(), noise in noise(), passed in 0_usize..50, surefire in surefire()) {
         let log = maven_log(&planted, &noise, passed, surefire);
-        let expected = planted.iter().map(|Planted { unit, name, line, message }| (
+        let expected = planted.iter().map(|PlantedFailure { unit, name, line, message }| (
             Some(format!("{unit}Test.java")), Some(*line), Some(format!("{unit}Test.{name}")),
             Some(format!("AssertionFailedError: {message}")),
         ));
@@ -437,7 +442,7 @@ proptest! {
     #[test]
     fn gradle(planted in planted(), passed in 0_usize..50, is_full: bool) {
         let log = gradle_log(&planted, passed, is_full);
-        let expected = planted.iter().map(|Planted { unit, name, line, message }| {
+        let expected = planted.iter().map(|PlantedFailure { unit, name, line, message }| {
             let text = if is_full { format!(": {message}") } else { String::new() };
             (
                 Some(format!("{unit}Test.java")), Some(*line), Some(format!("{unit}Test > {name}()")),
@@ -452,7 +457,7 @@ proptest! {
     fn javac(planted in planted(), warnings in 0_usize..4, is_under_gradle: bool) {
         let log = javac_log(&planted, warnings, if is_under_gradle { "/srv/app/" } else { "" });
         let prefix = if is_under_gradle { "/srv/app/" } else { "" };
-        let expected = planted.iter().map(|Planted { unit, name, line, message }| (
+        let expected = planted.iter().map(|PlantedFailure { unit, name, line, message }| (
             Some(format!("{prefix}shop/{unit}.java")), Some(*line), None,
             Some(format!("{message}: variable {name}")),
         ));
@@ -464,7 +469,7 @@ proptest! {
     #[test]
     fn rspec(planted in planted(), noise in noise(), pending in 0_usize..4) {
         let log = rspec_log(&planted, &noise, pending);
-        let expected = planted.iter().map(|Planted { unit, name, line, message }| (
+        let expected = planted.iter().map(|PlantedFailure { unit, name, line, message }| (
             Some(format!("./spec/{name}_spec.rb")), Some(*line), Some(format!("{unit}#{name} works")),
             Some(format!("expect({message}).to eq(8): expected: 8, got: 7")),
         ));
@@ -477,7 +482,7 @@ proptest! {
     fn minitest(planted in planted(), noise in noise(), skipped in 0_usize..4) {
         let log = minitest_log(&planted, &noise, skipped);
         let expected = planted.iter().enumerate().map(|(index, failure)| {
-            let Planted { unit, name, line, message } = failure;
+            let PlantedFailure { unit, name, line, message } = failure;
             let class = if index % 2 == 0 { "" } else { "ArgumentError: " };
             (
                 Some(format!("test/{name}_test.rb")), Some(*line),
@@ -492,7 +497,7 @@ proptest! {
     #[test]
     fn phpunit(planted in planted(), noise in noise(), risky in 1_usize..3) {
         let log = phpunit_log(&planted, &noise, risky);
-        let expected = planted.iter().map(|Planted { unit, name, line, message }| (
+        let expected = planted.iter().map(|PlantedFailure { unit, name, line, message }| (
             Some(format!("/srv/app/tests/{unit}Test.php")), Some(*line),
             Some(format!("{unit}Test::{name}")), Some(message.clone()),
         ));
@@ -503,7 +508,7 @@ proptest! {
     #[test]
     fn docker(planted in planted(), noise in noise(), is_old: bool) {
         let log = docker_log(&planted[0], &noise, is_old);
-        let Planted { name, line, .. } = &planted[0];
+        let PlantedFailure { name, line, .. } = &planted[0];
         let place = (!is_old).then(|| ("Dockerfile".to_owned(), *line)).unzip();
         let step = format!("[2/3] RUN make {name}");
         let expected = (place.0, place.1, Some(step), Some("exit code: 2".to_owned()));
@@ -513,7 +518,7 @@ proptest! {
     #[test]
     fn terraform(planted in planted(), has_box: bool) {
         let log = terraform_log(&planted, has_box);
-        let expected = planted.iter().map(|Planted { unit, name, line, message }| (
+        let expected = planted.iter().map(|PlantedFailure { unit, name, line, message }| (
             Some(format!("{name}.tf")), Some(*line), None,
             Some(format!("aws_instance.{name}[7]: {message}: The name {unit} is wrong.")),
         ));
@@ -534,7 +539,7 @@ proptest! {
         prop_assert!(summary.tools.is_empty(), "{:?}\n{}", summary.tools, log);
         prop_assert_eq!(summary.errors.count, 0, "{:?}\n{}", summary.errors, log);
         prop_assert_eq!(summary.traces.len(), planted.len(), "{:?}\n{}", summary.traces, log);
-        for (trace, Planted { name, line, message, .. }) in summary.traces.iter().zip(&planted) {
+        for (trace, PlantedFailure { name, line, message, .. }) in summary.traces.iter().zip(&planted) {
             let told = trace.message.clone().unwrap_or_default();
             prop_assert!(told.contains(message.as_str()), "{trace:?}\n{log}");
             let place = trace.file.iter().zip(trace.line).map(|(file, line)| format!("{file}:{line}"));
@@ -567,7 +572,7 @@ proptest! {
         let log = interleave(&logs, &choices.concat());
         let summary = summarize(&log);
         prop_assert_eq!(summary.traces.len(), planted.len(), "{:?}\n{}", summary.traces, log);
-        for Planted { name, line, message, .. } in &planted {
+        for PlantedFailure { name, line, message, .. } in &planted {
             let is_told = summary.traces.iter().any(|trace| {
                 let has = |part: &str| trace.frames.iter().any(|frame| frame.contains(part));
                 let told = trace.message.as_ref().is_some_and(|told| told.contains(message));

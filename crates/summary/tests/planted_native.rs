@@ -129,7 +129,7 @@ fn counts(log: &str, tool: &str) -> Option<(u64, u64, u64)> {
 }
 
 /// The numbers of errors and warnings of a report.
-fn found(log: &str, tool: &str) -> Option<(u64, u64)> {
+fn read_counts(log: &str, tool: &str) -> Option<(u64, u64)> {
     let summary = summarize(log);
     let report = summary.tools.iter().find(|report| report.tool == tool)?;
     Some((report.failure_count, report.warning_count))
@@ -323,7 +323,7 @@ proptest! {
             expect(&format!("src/{unit}.rs"), *line, "", &format!("error{code}: {message}"))
         });
         check_tool(&log, "cargo", facts.collect())?;
-        prop_assert_eq!(found(&log, "cargo"), Some((planted.len() as u64, warnings)), "{}", log);
+        prop_assert_eq!(read_counts(&log, "cargo"), Some((planted.len() as u64, warnings)), "{}", log);
     }
 
     #[test]
@@ -374,7 +374,7 @@ proptest! {
         });
         check_tool(&log, "C compiler", facts.collect())?;
         let expected = (planted.len() as u64, warnings as u64);
-        prop_assert_eq!(found(&log, "C compiler"), Some(expected), "{}", log);
+        prop_assert_eq!(read_counts(&log, "C compiler"), Some(expected), "{}", log);
     }
 
     #[test]
