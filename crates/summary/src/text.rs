@@ -164,7 +164,8 @@ impl Page {
         let groups = &summary.groups.groups;
         let shown = groups.iter().take(SHOWN_GROUPS);
         let covered: u64 = shown.filter(|group| group.count > 1).map(|group| group.count).sum();
-        if covered * 100 >= summary.lines * COVERED_PERCENT {
+        let is_long = summary.lines >= MIN_GROUPED_LINES;
+        if is_long && covered * 100 >= summary.lines * COVERED_PERCENT {
             self.push_largest(groups, SHOWN_GROUPS);
         }
     }
@@ -223,6 +224,8 @@ fn warning_texts(tools: &[&ToolReport]) -> Vec<String> {
 const SHOWN_GROUPS: usize = 4;
 /// The share of the lines that these groups must have.
 const COVERED_PERCENT: u64 = 60;
+/// The fewest lines that are told by groups: of a shorter list, its head and tail say more.
+const MIN_GROUPED_LINES: u64 = 300;
 /// Kinds of warnings that are listed of an output without failures.
 const SHOWN_WARNINGS: usize = 8;
 /// The longest text of one line of the log, in characters.

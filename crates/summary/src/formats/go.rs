@@ -31,10 +31,8 @@ const GO_TEST: Format = Format {
         Rule { on: r"    {4,}(?P<message>\S.*)$", then: Append },
         Rule { on: r"(?:FAIL|PASS|exit status \d+)$", then: End },
         Rule { on: r"FAIL\t(?P<name>\S+) \[(?P<message>(?:build|setup) failed)\]$", then: Failure },
-        Rule {
-            on: r"(?:FAIL|ok  )\t(?:\S*/)?(?P<name>[^\s/]+)\t(?:\(cached\)|[\d.]+s)",
-            then: Run,
-        },
+        Rule { on: r"FAIL\t(?:\S*/)?(?P<name>[^\s/]+)\t[\d.]+s", then: Run },
+        Rule { on: r"ok  \t\S+\t(?:\(cached\)|[\d.]+s)", then: Run },
         // go test -json
         Rule {
             on: r#"\{"Time":"[^"]+","Action":"output","Package":"[^"]+","Test":"(?P<name>[^"]+)","Output":"\s*(?P<file>[\w./-]+\.go):(?P<line>\d+): (?P<message>.*?)(?:\\n)?"(?:,"OutputType":"[^"]*")?\}$"#,
@@ -49,7 +47,11 @@ const GO_TEST: Format = Format {
             then: Failure,
         },
         Rule {
-            on: r#"\{"Time":"[^"]+","Action":"(?:fail|pass|skip)","Package":"(?:[^"]*/)?(?P<name>[^"/]+)","Elapsed"#,
+            on: r#"\{"Time":"[^"]+","Action":"fail","Package":"(?:[^"]*/)?(?P<name>[^"/]+)","Elapsed"#,
+            then: Run,
+        },
+        Rule {
+            on: r#"\{"Time":"[^"]+","Action":"(?:pass|skip)","Package":"[^"]+","Elapsed"#,
             then: Run,
         },
     ],
@@ -60,7 +62,7 @@ const GO_TEST: Format = Format {
 
 /// Frames of the standard library.
 const STD_FRAME: &str =
-    r"\s+(?:\S*/src/(?:testing|runtime|internal|time|sync|reflect)/|_testmain\.go)";
+    r"\s+(?:\S*/go(?:-[\d.]+)?/src/(?:testing|runtime|internal|time|sync|reflect)/|_testmain\.go)";
 
 /// Removes the escapes of a JSON text.
 fn unescape(failure: &mut summary::Failure) {

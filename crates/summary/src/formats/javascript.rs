@@ -372,6 +372,11 @@ const NPM: Format = Format {
         Rule { on: r"npm (?:ERR!|error) (?P<message>Missing script: .*)$", then: Begin },
         Rule { on: r"npm (?:ERR!|error) (?P<message>Test failed\.).*$", then: Begin },
         Rule { on: r"npm (?:WARN|warn) EBADENGINE (?:  |\})", then: Skip },
+        // The rest of a warning of several lines.
+        Rule {
+            on: r"npm (?:WARN|warn)\s+(?:While resolving|Found|Could not resolve|Conflicting|peer |node_modules/|\d+ more \()",
+            then: Skip,
+        },
         Rule { on: r"npm (?:WARN|warn) (?P<message>\S.*)$", then: Warning },
         Rule {
             on: r"(?P<message>(?:added|removed|changed|up to date)\b.* packages?\b.* in \d+m?s)$",
