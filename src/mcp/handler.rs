@@ -184,7 +184,7 @@ impl ServerHandler for Handler {
         let tool = tool_set.find(&request.name)?;
         let client = &self.tenant_client(&context)?;
         let arguments = request.arguments.take();
-        let budget = TokenBudget::from_call(arguments.as_ref(), settings.max_tokens);
+        let budget = TokenBudget::from_call(arguments.as_ref(), settings.reply_tokens());
         let approval = ApprovalRetry::from_request(&request);
         let long_runs = tasks::choose_long_runs(&context);
         let call = ToolCall { client, settings, request: &context, budget, long_runs, approval };

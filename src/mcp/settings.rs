@@ -70,7 +70,19 @@ impl Default for McpSettings {
     }
 }
 
+/// The fewest tokens of a reply with a structured form, unless the call sets its own number: a
+/// program reads it, and a job takes several times the room of its line in a text.
+const STRUCTURED_TOKENS: u64 = 8000;
+
 impl McpSettings {
+    /// The budget of a reply in tokens, unless its call sets another.
+    pub(crate) fn reply_tokens(&self) -> u64 {
+        match self.result_format {
+            ResultFormat::Text => self.max_tokens,
+            ResultFormat::Structured | ResultFormat::Both => self.max_tokens.max(STRUCTURED_TOKENS),
+        }
+    }
+
     /// Returns the longest call of this client, if it is a known one.
     #[must_use]
     pub fn client_limit(&self, client: &str) -> Option<Duration> {

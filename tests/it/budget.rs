@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use crate::harness::{Launch, Reply, TestServer};
 
-/// The bytes of 1,500 tokens, at 2.5 bytes each.
-const DEFAULT_BYTES: usize = 3_750;
+/// The bytes of 8,000 tokens, at 2.5 bytes each: the budget of a reply with a structured form.
+const DEFAULT_BYTES: usize = 20_000;
 
 /// Commands that write much of what is hard to keep short.
 const FLOODS: [(&str, &str); 11] = [
