@@ -18,6 +18,7 @@ mod open_failure;
 mod place;
 mod progress;
 mod recent;
+mod rule_set;
 mod rules;
 mod severity;
 mod source;

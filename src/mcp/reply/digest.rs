@@ -8,11 +8,14 @@ use super::excerpt::{BASE_MEMORY, MEMORY_WAIT, SUMMARY_TIME, read};
 use super::format::{count, size};
 use super::reply_fitter::ReplyFitter;
 use super::structured::byte_range_fields;
-use super::summary::{MAX_LISTED, one_line_summary, summarize_and_count, summary_fields};
+use super::summary::{
+    MAX_LISTED, line_counts, one_line_summary, summarize_and_count, summary_fields,
+};
 use super::tool_reply::ToolReply;
 use super::verdict::{join_line, verdict};
 use crate::mcp::settings::ResultFormat;
 use crate::mcp::snapshot::{JobSnapshot, read_progress_line};
+use crate::output::summary::Summary;
 use crate::output::{
     BlockingReader, LogReader, LogSummary, PageEnd, PageRequest, SummaryLimits, SummaryRequest,
 };
@@ -34,12 +37,19 @@ pub(crate) async fn show_digest(
     let wanted = SummaryRequest { stream, from, limits };
     let found = read(job, log, move |log| summarize_and_count(log, &wanted)).await?;
     let mut room = request.max_bytes.min(DIGEST_BYTES);
+    let mut listed = MAX_LISTED;
     loop {
-        let reply = fitter.prepare(digest_reply(job, &found, from, room));
+        let reply = digest_reply(job, &found, from, room);
+        let reply = reply.with_field("digest", summary_fields(&found, listed));
+        let reply = fitter.prepare(reply);
         if room == 0 || fitter.fits(&reply) {
             return Ok(reply);
         }
-        room = room / 4 * 3;
+        if listed > 0 {
+            listed /= 2;
+        } else {
+            room = room / 4 * 3;
+        }
     }
 }
 
@@ -50,19 +60,23 @@ fn digest_reply(job: &JobSnapshot, log: &LogSummary, from: u64, room: usize) -> 
     let lines = count(log.summary.lines, "line", "lines");
     let headline = format!("digest of {lines}{} · {}", scanned_note(log), verdict(job, None));
     let facts = log.summary.text(room).lines;
-    let body =
-        if facts.is_empty() { "no errors, no warnings".to_owned() } else { facts.join("\n") };
+    let body = if facts.is_empty() { short_facts(&log.summary) } else { facts.join("\n") };
     let hint = log.summary.errors.kinds.first().map(|error| {
         let line = error.first.number;
         format!("around an error: read_output(job={}, line={line})", job.job)
     });
     let end_kind = if job.output.closed { PageEnd::Complete } else { PageEnd::CaughtUp };
-    let reply = ToolReply::for_job(job, None, ResultFormat::Both)
+    ToolReply::for_job(job, None, ResultFormat::Both)
         .with_byte_range(byte_range_fields(from.min(log.end), log.end, end_kind))
         .with_verdict(headline)
         .with_body(body)
-        .with_hint(hint);
-    reply.with_field("digest", summary_fields(log, MAX_LISTED * room / DIGEST_BYTES))
+        .with_hint(hint)
+}
+
+/// Formats the facts of which none is shown: the results of tools, or the numbers of lines.
+fn short_facts(summary: &Summary) -> String {
+    let found = one_line_summary(summary).or_else(|| line_counts(summary));
+    found.unwrap_or_else(|| "no errors, no warnings".to_owned())
 }
 
 /// Formats how much was scanned, if that is not everything.

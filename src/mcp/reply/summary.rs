@@ -30,21 +30,25 @@ impl ShownFacts {
         self.lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect()
     }
 
-    /// The counts of error and warning lines outside the reports of tools, as `1 error, 24
-    /// warnings`.
+    /// The counts of error and warning lines outside the reports of tools.
     pub(super) fn line_counts(&self) -> Option<String> {
-        let Summary { errors, warnings, .. } = &self.source.summary;
-        let kinds = [(errors.count, "error", "errors"), (warnings.count, "warning", "warnings")];
-        let kinds = kinds.into_iter().filter(|(number, ..)| *number > 0);
-        let counted: Vec<String> =
-            kinds.map(|(number, one, many)| count(number, one, many)).collect();
-        (!counted.is_empty()).then(|| counted.join(", "))
+        line_counts(&self.source.summary)
     }
 
     /// The line at which a reader finds the first error that is listed with its number.
     pub(super) fn first_error_line(&self) -> Option<u64> {
         self.source.summary.errors.kinds.first().map(|group| group.first.number)
     }
+}
+
+/// Formats the counts of error and warning lines outside the reports of tools, as `1 error, 24
+/// warnings`.
+pub(super) fn line_counts(summary: &Summary) -> Option<String> {
+    let Summary { errors, warnings, .. } = summary;
+    let kinds = [(errors.count, "error", "errors"), (warnings.count, "warning", "warnings")];
+    let kinds = kinds.into_iter().filter(|(number, ..)| *number > 0);
+    let counted: Vec<String> = kinds.map(|(number, one, many)| count(number, one, many)).collect();
+    (!counted.is_empty()).then(|| counted.join(", "))
 }
 
 /// Summarises a log. The first summary of a whole log that is closed counts its tools.
