@@ -39,6 +39,7 @@ mod sections;
 mod segment;
 mod shared_log;
 mod spill;
+mod summary_scan;
 
 pub mod excerpt;
 pub mod json;
@@ -54,7 +55,7 @@ pub use export::{GzipError, Gzipped, LogRange, LogRangeRequest, RawReader, gzip}
 pub use index::Stream;
 pub use line_scan::{ScanDeadline, ScanGuard};
 pub use log::{LogBounds, LogStorage, LogWriter, open_bounded_log, open_log};
-pub use log_summary::{LogSummary, SummaryLimits, SummaryRequest, summarize};
+pub use log_summary::LogSummary;
 pub use page::{LogPage, PageEnd, PageRequest};
 pub use quota::{
     CapSource, Quota, QuotaLimits, ReclaimOutcome, Shortage, TenantQuota, TenantUsage,
@@ -65,6 +66,7 @@ pub use search::{StreamCounts, count_lines, count_lines_and_errors};
 pub use shared_log::{KeepOutput, LogProgress};
 pub use shellyard_summary as summary;
 pub use spill::SpillDir;
+pub use summary_scan::{SummaryLimits, SummaryRequest, summarize};
 
 #[cfg(test)]
 mod tests;

@@ -12,12 +12,12 @@ use super::line_scan::{LineGroup, LineKind, LineScan, ScanDeadline, TextBlock};
 use crate::Stream;
 use crate::alike_matches::{AlikeListing, AlikeMatches};
 use crate::index::RUN_BYTES;
-use crate::log_summary::looks_like_error;
 use crate::page::{PageEnd, PageRequest};
 use crate::pattern::{LinePattern, line_around, searchable_text};
 use crate::reader::BlockingReader;
 use crate::sections::SectionFinder;
 pub use crate::sections::SectionHead;
+use crate::summary_scan::looks_like_error;
 use crate::views::Charset;
 
 /// The bytes of a line that are listed; if the match is further inside, the bytes around it.
