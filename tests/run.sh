@@ -4,11 +4,11 @@
 # Runs every test on a machine that has Rust: installs the clients that it needs under target/, then
 # runs format, lints, documentation, dependencies, unit and end-to-end tests, the Python and
 # TypeScript clients, the MCP Inspector, the official MCP conformance suites, the dashboards against
-# a real Prometheus and Grafana's own types, and a quick benchmark. Nothing is skipped: a tool that
-# cannot be installed is a failure.
+# a real Prometheus and Grafana's own types, a quick benchmark, and the benchmark of replies. Nothing
+# is skipped: a tool that cannot be installed is a failure.
 #
-# --quick leaves out what needs another language or server: the clients, the conformance suites and
-# the dashboards.
+# --quick leaves out what needs another language or server: the clients, the conformance suites, the
+# dashboards and the benchmark of replies.
 #
 # --agents runs only what is too large for every run (1.4 GB of programs): Codex, Claude Code, Gemini
 # CLI, Qwen Code and OpenCode, driven by a scripted model, against the debug binary.
@@ -39,6 +39,8 @@ readonly node_major=22 node_version=24.21.0
 # The version of Grafana in dashboards/compose.yaml.
 readonly grafana_schema="@grafana/schema@12.1.0"
 readonly typescript="typescript@5.9.3"
+# Has the ranks of o200k inside; docs/replies.md names it.
+readonly tokenizer="gpt-tokenizer@4.0.0"
 export PYTHONDONTWRITEBYTECODE=1
 mkdir -p "$tools"
 
@@ -100,6 +102,8 @@ typescript_client() {
   cp tests/clients/typescript/*.mjs "$tools/typescript/"
 }
 
+o200k_tokenizer() { npm_packages tokenizer "$tokenizer"; }
+
 grafana_types() { npm_packages schema "$grafana_schema" "$typescript"; }
 
 # The checks start a Prometheus of their own, on a free port; the one that the package may have
@@ -126,6 +130,7 @@ client_tools() {
   conformance_suites
   mcp_inspector
   typescript_client
+  o200k_tokenizer
   grafana_types
   prometheus_tools
 }
@@ -216,6 +221,11 @@ summary() {
   ((failed == 0))
 }
 
+# replies SET: the tokens and facts of replies to the tasks of a set.
+replies() {
+  "$python" benches/replies/run.py --binary "$binary" --tokenizer "$tools/tokenizer" --set "$1" --check
+}
+
 # The program that cargo has built for the tests.
 readonly binary="${CARGO_TARGET_DIR:-target}/debug/shellyard"
 
@@ -245,6 +255,9 @@ check "benchmarks of pure parts, once" cargo bench --profile dev --all-features 
 if ! $quick; then
   python="$tools/python/bin/python"
   check "dashboards, generated" "$python" dashboards/generate.py --check
+  check "replies, everyday tasks" replies everyday
+  check "replies, other tools" replies other
+  check "replies, unknown output" replies unknown
   beside "dashboards, real Prometheus" "$python" tests/watch/verify.py "$binary"
   beside "conformance suites" "$python" tests/clients/conformance.py "$binary" \
     "$tools/conformance/node_modules/.bin/conformance" \
