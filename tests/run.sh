@@ -246,6 +246,7 @@ $quick || client_tools
 
 check "format" cargo fmt --all --check
 check "lints" cargo clippy --workspace --all-targets --all-features -- -D warnings
+check "lints without features" cargo clippy -- -D warnings
 check "documentation" env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --all-features
 advisories
 counted "tests" "${world[@]}" cargo test --workspace --no-fail-fast --all-features
