@@ -202,13 +202,23 @@ impl SummaryScan<'_> {
 
     fn read_line(&mut self, number: u64, line: &[u8]) {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let last = visible_text(line);
+        if memchr(b'\r', line).is_some() {
+            self.read_overwritten(number, line, without_digits(&last));
+        }
+        self.summarizer.read(number, &last);
+    }
+
+    /// Reads the errors that a line showed before its last text. An error that is drawn again and
+    /// again counts once.
+    fn read_overwritten(&mut self, number: u64, line: &[u8], mut known: String) {
         for overwritten in overwritten_states(line) {
             let text = visible_text(overwritten);
-            if is_error_line(&text) {
+            if is_error_line(&text) && without_digits(&text) != known {
+                known = without_digits(&text);
                 self.summarizer.read_overwritten(number, &text);
             }
         }
-        self.summarizer.read(number, &visible_text(line));
     }
 }
 
@@ -262,6 +272,10 @@ pub(crate) fn read_last_states(
         lines.push(on_screen(&text).into_owned());
     }
     Ok(Some(lines))
+}
+
+fn without_digits(text: &str) -> String {
+    text.chars().filter(|char| !char.is_ascii_digit()).collect()
 }
 
 /// The texts of a line that later ones overwrote.
