@@ -103,7 +103,7 @@ fn every_default_has_a_comment() {
 fn the_defaults_are_the_documented_ones() {
     let Settings { http, mcp, queue, job, output, retention, server, log, policy, audit, .. } =
         load_with("", &[("HOME", "/h")], &[]).unwrap().settings;
-    assert_eq!((http.bind, http.path.as_str()), ("127.0.0.1:1500".parse().ok(), "/mcp"));
+    assert_eq!((http.bind, http.path.as_str()), ("127.0.0.1:8000".parse().ok(), "/mcp"));
     assert_eq!((http.max_body, http.max_headers, http.max_connections), (4 << 20, 32 << 10, 8192));
     assert_eq!((http.token_file, http.header_timeout), (None, Duration::from_secs(30)));
     assert_eq!(

@@ -33,6 +33,8 @@ const FORMS: &[&str] = &[
     // ERROR something, [ERROR] something, <error> something, error: something, fatal error: …
     r"[ \t]*[\[<(]?(?:LEVEL)(?:[\]>):][ \t]|[ \t]+[^ \t=]|[\]>)]$)",
     r"[ \t]*(?:[\[<(](?i:WORD)[\]>)]|(?:fatal |internal |compile |syntax )?(?i:WORD)(?:\[[A-Z0-9]+\])?:[ \t])",
+    // CRITICAL:root:cannot open …, the form of Python's logging
+    r"(?:LEVEL):[\w.]+:",
     // 2026-03-14T00:28:58.933Z FATAL …, 12:00:01,234 [main] ERROR …, Mar 14 host app[12]: ERROR …
     r"[\[(]?FIELDS[\[<(|]?(?:LEVEL)[\]>)|:]?(?:[ \t]|$)",
     r"[\[(]?FIELDS[\[<(](?i:WORD)[\]>)][ \t:]",
@@ -215,6 +217,9 @@ mod tests {
             ("ls: cannot access 'x': No such file or directory", Some(Error)),
             ("Segmentation fault (core dumped)", Some(Error)),
             ("sh: line 1: 11370 Segmentation fault      (core dumped) ./app", Some(Error)),
+            ("CRITICAL:root:cannot open db", Some(Error)),
+            ("WARNING:app.db:slow", Some(Warning)),
+            ("E1117 10:00:01.000 1 reflector.go:138] failed to list", Some(Error)),
             ("warning: unused", Some(Warning)),
             ("2026-03-14T00:28:58.933Z WARN [a] x", Some(Warning)),
             ("a.py:3: DeprecationWarning: x", Some(Warning)),

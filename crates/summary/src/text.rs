@@ -1,5 +1,7 @@
 //! The text of a summary: one line per fact, the decisive ones first.
 
+use std::collections::HashMap;
+
 use crate::summary::{
     Counts, Failure, FoundLines, LineGroup, LineGroups, NumberedLine, Summary, ToolReport,
 };
@@ -46,10 +48,19 @@ impl Summary {
     /// Renders the facts in at most `max_bytes`.
     #[must_use]
     pub fn text(&self, max_bytes: usize) -> SummaryText {
-        let mut page = self.render(self.tools.iter().collect(), max_bytes);
+        let is_unknown = self.tools.is_empty() && self.traces.is_empty();
+        let mut page = self.render(self.tools.iter().collect(), max_bytes, is_unknown);
         if page.lines.is_empty() && self.tools.is_empty() {
             page.push_groups(self);
         }
+        SummaryText { lines: page.lines, is_cut: page.is_cut }
+    }
+
+    /// Renders the facts in at most `max_bytes`, for a program that failed although no tool, trace
+    /// or error line says so: one of the lines that are unlike all others may tell the cause.
+    #[must_use]
+    pub fn clues(&self, max_bytes: usize) -> SummaryText {
+        let page = self.render(self.tools.iter().collect(), max_bytes, true);
         SummaryText { lines: page.lines, is_cut: page.is_cut }
     }
 
@@ -57,20 +68,19 @@ impl Summary {
     #[must_use]
     pub fn problems(&self, max_bytes: usize) -> SummaryText {
         let failed = |tool: &&ToolReport| tool.failure_count > 0;
-        let page = self.render(self.tools.iter().filter(failed).collect(), max_bytes);
+        let is_unknown = self.tools.is_empty() && self.traces.is_empty();
+        let page = self.render(self.tools.iter().filter(failed).collect(), max_bytes, is_unknown);
         SummaryText { lines: page.lines, is_cut: page.is_cut }
     }
 
-    fn render(&self, tools: Vec<&ToolReport>, max_bytes: usize) -> Page {
+    fn render(&self, tools: Vec<&ToolReport>, max_bytes: usize, shows_rare: bool) -> Page {
         let mut page = Page { lines: Vec::new(), left: max_bytes, is_cut: false };
         // Of a report that contradicts itself, nothing is known for certain.
         let tools: Vec<&ToolReport> = tools.into_iter().filter(|tool| tool.is_consistent).collect();
         for tool in &tools {
             page.push(headline(tool));
         }
-        for tool in &tools {
-            page.push_failures(tool);
-        }
+        page.push_all_failures(&tools);
         for trace in &self.traces {
             page.push(failure_line(trace));
             for frame in &trace.frames {
@@ -78,7 +88,7 @@ impl Summary {
             }
         }
         page.push_found(&self.errors);
-        if tools.is_empty() && self.traces.is_empty() {
+        if shows_rare {
             page.push_rare(self);
         }
         if self.has_failures() {
@@ -111,20 +121,37 @@ impl Page {
         fits
     }
 
+    /// Adds the failures of all tools, those of tests first. Each tool has its share of the room.
+    fn push_all_failures(&mut self, tools: &[&ToolReport]) {
+        let mut failed: Vec<&ToolReport> =
+            tools.iter().copied().filter(|tool| tool.failure_count > 0).collect();
+        failed.sort_by_key(|tool| tool.counts.failed.is_none());
+        let mut is_cut = self.is_cut;
+        for (index, tool) in failed.iter().enumerate() {
+            let kept = self.left - self.left / (failed.len() - index);
+            self.left -= kept;
+            self.is_cut = false;
+            self.push_failures(tool);
+            self.left += kept;
+            is_cut |= self.is_cut;
+        }
+        self.is_cut = is_cut;
+    }
+
     fn push_failures(&mut self, tool: &ToolReport) {
         // Room for the line that counts the missing ones.
         let reserve = 40.min(self.left);
         self.left -= reserve;
-        let shown = tool.failures.iter().take_while(|failure| {
-            let is_shown = self.push(failure_line(failure));
-            if is_shown {
-                for frame in &failure.frames {
-                    self.push(format!("  {frame}"));
-                }
+        let mut shown = 0;
+        for alike in group_failures(&tool.failures) {
+            if !self.push(failures_line(&alike)) {
+                break;
             }
-            is_shown
-        });
-        let shown = shown.count() as u64;
+            shown += alike.len() as u64;
+            for frame in alike.iter().flat_map(|failure| &failure.frames) {
+                self.push(format!("  {frame}"));
+            }
+        }
         self.left += reserve;
         if shown < tool.failure_count {
             self.is_cut = false;
@@ -240,6 +267,49 @@ fn clip(text: &str) -> String {
     match text.char_indices().nth(LINE_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
+    }
+}
+
+/// Failures with the same message that are told in one line, if there are at least this many.
+const MIN_ALIKE: usize = 4;
+
+/// Groups the failures that have no name and differ only in their places.
+fn group_failures(failures: &[Failure]) -> Vec<Vec<&Failure>> {
+    let mut by_message: HashMap<&str, Vec<&Failure>> = HashMap::new();
+    for failure in failures {
+        if let Some(message) = common_message(failure) {
+            by_message.entry(message).or_default().push(failure);
+        }
+    }
+    let mut groups = Vec::new();
+    for failure in failures {
+        let alike = common_message(failure).and_then(|message| by_message.get(message));
+        match alike.filter(|alike| alike.len() >= MIN_ALIKE) {
+            Some(alike) if alike.first().is_some_and(|first| std::ptr::eq(*first, failure)) => {
+                groups.push(alike.clone());
+            }
+            Some(_) => {}
+            None => groups.push(vec![failure]),
+        }
+    }
+    groups
+}
+
+/// The message of a failure that says nothing but its place and its message.
+fn common_message(failure: &Failure) -> Option<&str> {
+    let is_plain = failure.name.is_none() && failure.frames.is_empty() && failure.file.is_some();
+    failure.message.as_deref().filter(|_| is_plain)
+}
+
+/// One failure, or several with the same message: `3 × no such type: a.ts:1:2, b.ts:3:4, c.ts:5:6`.
+fn failures_line(alike: &[&Failure]) -> String {
+    match alike {
+        [failure] => failure_line(failure),
+        _ => {
+            let places: Vec<String> = alike.iter().filter_map(|failure| place(failure)).collect();
+            let message = alike.first().and_then(|failure| failure.message.as_deref());
+            format!("{} × {}: {}", alike.len(), message.unwrap_or_default(), places.join(", "))
+        }
     }
 }
 

@@ -141,7 +141,11 @@ pub(super) fn read_result(
     let limits = SummaryLimits::default();
     let source = summarize_and_count(log, &SummaryRequest { stream: None, from: 0, limits })?;
     let room = budget.max_bytes - budget.max_bytes / LAST_LINES_SHARE;
-    let facts = source.summary.text(room).lines;
+    let is_unclear = result == JobResult::Failure && !source.summary.has_failures();
+    let facts = match is_unclear {
+        true => source.summary.clues(room).lines,
+        false => source.summary.text(room).lines,
+    };
     let facts_bytes: usize = facts.iter().map(|line| line.len() + 1).sum();
     let is_explained = explains(&source.summary, result);
     if is_raw(&raw) {

@@ -5,11 +5,13 @@
 //! on it, since a later line may have written on its first row. A block ends where a newline leaves
 //! its last row, and is split where its rows are independent of each other.
 
-use shellyard_summary::is_progress_line;
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
 use anstream::adapter::strip_str;
 use memchr::{memchr, memchr3};
+use regex::Regex;
+use shellyard_summary::is_progress_line;
 
 /// Rows that the cursor can reach. Real screens are smaller: rows further up have scrolled away.
 const HEIGHT: usize = 100;
@@ -561,7 +563,21 @@ pub(crate) fn on_screen(line: &str) -> Cow<'_, str> {
     }
     let mut row = RowText::default();
     codes(line).fold(0, |column, code| row.apply(column, code));
-    Cow::Owned(row.text())
+    Cow::Owned(split_glued(row.text()))
+}
+
+/// The end of a progress bar to which a message is glued: `100%|████| 2000/2000saved model`.
+static GLUED: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r"^(.*(?:[0-9]%|[0-9]/[0-9]+|s\]|=[0-9.]+\]))([A-Za-z][a-z]{3,}[ :].*)$").ok()
+});
+
+/// Puts a message that was written directly behind a progress bar on a row of its own.
+fn split_glued(row: String) -> String {
+    let found = GLUED.as_ref().and_then(|pattern| pattern.captures(&row));
+    match found.map(|groups| groups.extract()) {
+        Some((_, [bar, message])) if is_progress_line(bar) => format!("{bar}\n{message}"),
+        _ => row,
+    }
 }
 
 /// Splits a line whose last text, after a `\r`, overwrote a progress bar without being one. A
@@ -604,6 +620,8 @@ mod tests {
         assert_eq!(on_screen(&format!("{bar}\rsaved x")), "100%|██████| 2/2\nsaved x");
         assert_eq!(on_screen(bar), "100%|██████| 2/2");
         assert_eq!(on_screen(&format!("{bar}\r\u{1b}[K")), "");
+        assert_eq!(on_screen(&format!("{bar}saved model x")), "100%|██████| 2/2\nsaved model x");
+        assert_eq!(on_screen("1%\r50% 3/6MB done"), "50% 3/6MB done");
         assert_eq!(on_screen("abc\rx"), "xbc");
     }
 
