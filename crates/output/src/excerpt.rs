@@ -239,7 +239,8 @@ impl<'a> ExcerptSource<'a> {
     /// The whole range with each line in its last state, if that fits.
     fn last_states(&self, room: RemainingBudget) -> io::Result<Option<ExcerptPart>> {
         let range = self.from..self.end;
-        let lines = self.progress.lines + 1 - self.reader.line_at(self.from)?.saturating_sub(1);
+        let total = self.progress.lines + u64::from(self.progress.open_line);
+        let lines = total.saturating_sub(self.reader.line_at(self.from)?.saturating_sub(1));
         let is_small = self.end - self.from <= MAX_OVERWRITTEN_BYTES;
         if !is_small || lines > room.lines as u64 {
             return Ok(None);

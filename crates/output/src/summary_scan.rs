@@ -67,7 +67,9 @@ pub fn summarize(reader: &BlockingReader, request: &SummaryRequest) -> io::Resul
         return Ok(kept);
     }
     let summary = Arc::new(scan_log(reader, request)?);
-    reader.keep_summary(Arc::clone(&summary));
+    if summary.complete {
+        reader.keep_summary(Arc::clone(&summary));
+    }
     Ok(summary)
 }
 
@@ -179,7 +181,7 @@ impl SummaryScan<'_> {
 
     /// The number of a line. The index is asked only where the block is not contiguous.
     fn number_of(&mut self, block: &DecodedBlock<'_>, line: &Range<usize>) -> io::Result<u64> {
-        let is_plain = self.stream.is_none() && self.charset == Charset::Utf8;
+        let is_plain = self.charset == Charset::Utf8;
         let offset =
             if is_plain || line.start == 0 { Some(block.offset_of(line.start)) } else { None };
         let number = match (self.next, offset) {
@@ -227,14 +229,12 @@ impl OverlongLine {
     fn extend(&mut self, bytes: &[u8]) {
         // The last two states: a message may follow a bar.
         let trimmed = bytes.strip_suffix(b"\r").unwrap_or(bytes);
-        let mut returns = memchr::memrchr_iter(b'\r', trimmed);
-        let last_states = returns.next().map(|last| returns.next().unwrap_or(last));
-        let bytes = match last_states {
+        let bytes = match memchr::memrchr_iter(b'\r', trimmed).nth(1) {
             Some(at) => {
                 self.kept.clear();
-                &trimmed[at + 1..]
+                &bytes[at + 1..]
             }
-            None => trimmed,
+            None => bytes,
         };
         let room = LINE_BYTES.saturating_sub(self.kept.len());
         self.kept.extend_from_slice(&bytes[..bytes.len().min(room)]);

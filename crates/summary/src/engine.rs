@@ -29,6 +29,8 @@ pub struct Summarizer {
     lines: u64,
     explained_to: u64,
     templates: TemplateTable,
+    /// `true` if an image builder wrote lines: it tells the errors of a failed step twice.
+    has_steps: bool,
     /// `true` if a rule that needs no failure before it matches the present line.
     has_match: bool,
 }
@@ -52,7 +54,9 @@ impl Summarizer {
         let severity =
             if is_known && !has_numeric_level(text) { marks.severity } else { find_severity(text) };
         entry.marks.severity = severity;
-        let is_examined = !is_known || marks.is_relevant;
+        let is_bare_path = self.templates.is_bare_path();
+        let is_examined = !is_known || marks.is_relevant || is_bare_path;
+        let entry = self.templates.last_entry();
         if is_examined {
             entry.marks.examined = EXAMINED_LINES.min(marks.examined + 1);
         }
@@ -70,8 +74,11 @@ impl Summarizer {
         if let Some(severity) = severity {
             self.all.add(severity, number, text);
         }
+        self.has_steps |= prefix.is_some() && text.starts_with('#');
         let free = &mut self.free;
-        let line = self.recent.push(number, text, prefix, |settled| add_free(free, settled));
+        let has_steps = self.has_steps;
+        let line =
+            self.recent.push(number, text, prefix, |settled| add_free(free, settled, has_steps));
         line.severity = severity;
         line.is_claimed = is_claimed;
     }
@@ -110,7 +117,7 @@ impl Summarizer {
         join_traces(&mut tools, &mut traces);
         let mut free = self.free.clone();
         for line in self.recent.iter() {
-            add_free(&mut free, line);
+            add_free(&mut free, line, self.has_steps);
         }
         let found = if tools.iter().all(|tool| tool.is_consistent) { &free } else { &self.all };
         Summary {
@@ -209,11 +216,11 @@ impl Summarizer {
 }
 
 /// Adds an error or a warning that no tool claims.
-fn add_free(free: &mut SeverityLines, line: &RecentLine) {
+fn add_free(free: &mut SeverityLines, line: &RecentLine, has_steps: bool) {
     if let Some(severity) = line.severity
         && !line.is_claimed
     {
-        if line.is_repeated() {
+        if has_steps && line.is_repeated() {
             free.add_unless_known(severity, line.number, line.told_text());
         } else {
             free.add(severity, line.number, line.told_text());

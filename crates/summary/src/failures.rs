@@ -8,6 +8,9 @@ use crate::summary::{Counts, Failure, MAX_FAILURES, ToolReport};
 /// The most failures whose identity is remembered, so that none is counted twice.
 const MAX_KNOWN: usize = 10_000;
 
+/// Failures of the same name or message that are compared with a further one.
+const MAX_ALIKE: usize = 32;
+
 /// Distinct failures, in the order of the log.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FailureList {
@@ -65,7 +68,10 @@ impl FailureList {
     fn push(&mut self, failure: Failure, is_repeated: bool) {
         self.count += 1;
         if self.kept.len() < MAX_KNOWN {
-            self.known.entry(identity(&failure)).or_default().push(self.kept.len());
+            let alike = self.known.entry(identity(&failure)).or_default();
+            if alike.len() < MAX_ALIKE {
+                alike.push(self.kept.len());
+            }
             self.kept.push(KeptFailure { failure, is_repeated });
         }
     }

@@ -15,6 +15,8 @@ const MAX_WATCHED: usize = 64;
 const COUNTS_GAP: u64 = 2;
 /// Sources whose failures are read at the same time.
 const MAX_PARKED: usize = 16;
+/// The largest count that a tool can mean.
+const MAX_COUNT: u64 = 1_000_000_000;
 /// A failure that no rule ended is over after this many lines.
 const MAX_BLOCK_LINES: u64 = 400;
 
@@ -160,14 +162,15 @@ impl FormatState {
     /// Notes a line that no rule of the format applies to.
     pub(crate) fn pass_line(&mut self, source: &str, text: &str) {
         let Some(open) = &mut self.open else { return };
-        if self.is_quoting {
+        open.lines += 1;
+        if self.is_quoting && open.lines <= MAX_BLOCK_LINES {
             return;
         }
-        if open.source == source {
+        if open.source == source && !self.is_quoting {
             open.read_other(text);
         }
+        self.is_quoting = false;
         let is_blank = text.trim().is_empty();
-        open.lines += 1;
         let is_over = open.is_complete || self.format.block == BlockEnd::FirstOther;
         let is_over = is_over && open.source == source && !(open.is_complete && is_blank);
         if is_over || open.lines > MAX_BLOCK_LINES {
@@ -352,7 +355,7 @@ impl FormatState {
     fn read_counts(groups: &Captures<'_>) -> Run {
         let number = |name| {
             let digits = groups.name(name)?.as_str().replace([',', '_'], "");
-            digits.parse::<u64>().ok()
+            digits.parse::<u64>().ok().filter(|number| *number <= MAX_COUNT)
         };
         let mut read = Run::default();
         read.counts.passed = number("passed");

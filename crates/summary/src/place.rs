@@ -45,9 +45,12 @@ pub(crate) fn join_traces(tools: &mut [ToolReport], traces: &mut Vec<Failure>) {
 fn is_in_trace(failure: &Failure, trace: &Failure) -> bool {
     let (Some(file), Some(line)) = (&failure.file, failure.line) else { return false };
     let place = format!("{}:{line}", file.trim_start_matches("./"));
+    let is_part = |char: char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-' | '.');
     trace.frames.iter().any(|frame| {
-        let rest = frame.split_once(&place).map(|(_, rest)| rest);
-        rest.is_some_and(|rest| !rest.starts_with(|char: char| char.is_ascii_digit()))
+        frame.match_indices(&place).any(|(at, _)| {
+            let rest = &frame[at + place.len()..];
+            !frame[..at].ends_with(is_part) && !rest.starts_with(|char: char| char.is_ascii_digit())
+        })
     })
 }
 

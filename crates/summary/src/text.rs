@@ -21,8 +21,8 @@ pub struct SummaryText {
 }
 
 impl Summary {
-    /// `true` if the tools that were recognised tell the outcome: their reports agree with their
-    /// own counts, and no other error stands beside them.
+    /// `true` if the tools and traces that were recognised tell the outcome, and the reports agree
+    /// with the tools' own counts.
     #[must_use]
     pub fn explains_outcome(&self) -> bool {
         let has_result = self.tools.iter().any(|tool| {

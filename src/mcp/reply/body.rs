@@ -113,7 +113,7 @@ impl ShownOutput {
     /// The body of a reply: the facts, then the text.
     pub(crate) fn body(&self) -> String {
         let mut body = self.facts.as_ref().map(ShownFacts::text).unwrap_or_default();
-        if !body.is_empty() && !self.text.is_empty() && self.cut.is_some() {
+        if !body.is_empty() && !self.text.is_empty() {
             body.push_str("last lines:\n");
         }
         body + &self.text

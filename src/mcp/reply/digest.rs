@@ -76,7 +76,11 @@ fn digest_reply(job: &JobSnapshot, log: &LogSummary, from: u64, room: usize) -> 
 /// Formats the facts of which none is shown: the results of tools, or the numbers of lines.
 fn short_facts(summary: &Summary) -> String {
     let found = one_line_summary(summary).or_else(|| line_counts(summary));
-    found.unwrap_or_else(|| "no errors, no warnings".to_owned())
+    let other = match summary.has_failures() || summary.tools.iter().any(|it| !it.is_consistent) {
+        true => "something failed, but no report of it is certain: read the output",
+        false => "no errors, no warnings",
+    };
+    found.unwrap_or_else(|| other.to_owned())
 }
 
 /// Formats how much was scanned, if that is not everything.

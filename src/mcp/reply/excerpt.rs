@@ -107,7 +107,14 @@ pub(crate) async fn show_from(
         Some(_) => JobResult::Failure,
         None => JobResult::None,
     };
-    read(job, log, move |log| read_result(log, from, budget, result)).await
+    match read(job, log, move |log| read_result(log, from, budget, result)).await {
+        // Without facts, the outcome and the last lines are still there.
+        Err(ToolError::Read { source, .. }) if source.kind() == io::ErrorKind::TimedOut => {
+            read(job, log, move |log| render_excerpt(log, excerpt(log, from, budget)?, budget))
+                .await
+        }
+        shown => shown,
+    }
 }
 
 /// The result of a job, as far as the facts of its output must explain it.
@@ -138,8 +145,15 @@ pub(super) fn read_result(
     if let Some(binary) = describe_if_binary(log, &raw, budget)? {
         return Ok(binary);
     }
-    let limits = SummaryLimits::default();
-    let source = summarize_and_count(log, &SummaryRequest { stream: None, from: 0, limits })?;
+    let source = match result {
+        JobResult::None => {
+            summarize(log, &SummaryRequest { stream: None, from, limits: SummaryLimits::QUICK })?
+        }
+        JobResult::Success | JobResult::Failure => {
+            let limits = SummaryLimits::default();
+            summarize_and_count(log, &SummaryRequest { stream: None, from: 0, limits })?
+        }
+    };
     let room = budget.max_bytes - budget.max_bytes / LAST_LINES_SHARE;
     let is_unclear = result == JobResult::Failure && !source.summary.has_failures();
     let facts = match is_unclear {

@@ -585,7 +585,7 @@ fn secrets_of_the_server_do_not_reach_commands() {
 #[test]
 fn what_a_command_uses_is_measured() {
     let mut server = Launch::http().args(&["--dialect", "shell"]).start();
-    let hungry = "awk 'BEGIN { s = \"x\"; while (length(s) < 10000000) s = s s }'";
+    let hungry = "awk 'BEGIN { s = \"x\"; while (length(s) < 100000000) s = s s }'";
     server.call("shell", json!({"command": hungry})).ok();
     for series in ["shellyard_job_cpu_seconds_count", "shellyard_job_peak_memory_bytes_count"] {
         assert!(server.metric(series) >= 1.0, "{series}: {}", server.metrics());

@@ -6,7 +6,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use super::entry::TemplateEntry;
 use super::grouping::{Grouping, MAX_CLUSTERS};
-use super::masking::MaskedLine;
+use super::masking::{MaskedLine, PATH};
 use crate::summary::LineGroups;
 
 /// A full table is sampled with one template in this many.
@@ -66,6 +66,12 @@ impl TemplateTable {
         self.index.insert(hash, index);
         self.entries.push(TemplateEntry::new(hash, number, text));
         &mut self.entries[index]
+    }
+
+    /// `true` if the line that was counted last is nothing but a path, such as the heading of a
+    /// linter: all paths have one template.
+    pub(crate) fn is_bare_path(&self) -> bool {
+        self.line.words() == [PATH]
     }
 
     /// The entry of the line that was counted last.
