@@ -306,7 +306,8 @@ class Agent:
             return "run", [self.run("echo line; sleep 20", RUN_WAIT_S, timeout_s=1)]
         commands = {
             "quick": "echo hello",
-            "lines": "for n in $(seq 200); do printf 'line %s\\n' \"$n\"; done",
+            "lines": "for n in $(seq 200); do printf 'line %s\\n' \"$n\"; done; "
+            "echo '============ 200 passed in 0.10s ============'",
             "complaint": "echo working; echo 'warning: line is long' >&2",
             "failure": f"echo 'error: line went wrong' >&2; exit {self.dice.randint(1, 3)}",
             "slow": f"sleep {self.seconds(0.5, 3)}",
