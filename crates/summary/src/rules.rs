@@ -141,8 +141,8 @@ pub(crate) enum Effect {
     CauseBelow,
     /// The part of the trace that was read so far is the cause of the part that follows.
     CauseAbove,
-    /// The following lines are output of the test: no rule reads them, until a failure begins,
-    /// `Heading` or `Run`.
+    /// The following lines are output of the test: only effects that end a quote (`ends_quote`) are
+    /// applied to them.
     Quote,
     /// Ends the failure that has begun, if there is one, and the output of a test. No later rule of
     /// the format reads the line.
@@ -151,9 +151,9 @@ pub(crate) enum Effect {
     End,
     /// The program ends in the watched test, which has failed.
     Confirm,
-    /// Drops the failure that has begun: it is none.
+    /// Drops the failure that has begun: the line shows that nothing failed.
     Drop,
-    /// Fills a failure of the same name if there is one; nothing otherwise.
+    /// Fills the failure of the same name that was not repeated yet; adds one if there is none.
     Repeat,
     /// Sets the file, and the line if it has one, for the following failures.
     File,

@@ -28,7 +28,8 @@ pub struct ToolReport {
     pub tool: &'static str,
     /// The number of the last line that belongs to the report, counted from 1.
     pub line: u64,
-    /// The counts that the tool itself printed.
+    /// The counts that the tool itself printed. Of a test runner that prints none, `failed` is the
+    /// number of failures that were read.
     pub counts: Counts,
     /// The closing words of a tool that prints no counts: `BUILD FAILURE`.
     pub result: Option<String>,
