@@ -31,6 +31,16 @@ fn the_summary_of_each_captured_log_is_the_expected_one() {
     assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 
+#[test]
+fn headings_are_read_after_a_list_of_paths() {
+    let log = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/logs/eslint/fail.log");
+    let list: String = (0..9).map(|number| format!("docs/page{number}.md\n")).collect();
+    let log = [list.into_bytes(), fs::read(log).unwrap()].concat();
+    let text = summary_text(&log);
+    let failure = text.lines().nth(1).unwrap();
+    assert!(text.starts_with("eslint: ") && failure.contains(".js:"), "{text}");
+}
+
 fn captured_logs() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/logs");
     let folders = fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path());
