@@ -196,6 +196,7 @@ pub(super) fn build_launch(guard: &JobGuard, cwd: Cwd) -> Result<ProcessLaunch, 
             limits: spec.resources,
             paths: Arc::clone(&settings.places),
         },
+        keep_as: None,
     })
 }
 
@@ -377,6 +378,7 @@ mod tests {
             streams: StreamMode::Separate,
             report: ReportMode::None,
             sandbox: SandboxSpec::none(),
+            keep_as: None,
         }
     }
 

@@ -187,6 +187,7 @@ impl ConfinedServer {
                 limits: usual_limits(),
                 paths: Arc::clone(&self.places),
             },
+            keep_as: None,
         }
     }
 

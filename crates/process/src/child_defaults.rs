@@ -12,8 +12,10 @@ use rustix::process::{
     set_dumpable_behavior, setpriority_process, setrlimit,
 };
 
+use super::keeper::ServerIdentity;
 use super::launch::EnvVariable;
 use super::oom_score::OwnScore;
+use super::processes::ProcessKey;
 use super::syscalls::{FileAction, PosixSpawnPlan};
 use super::{processes, syscalls};
 
@@ -55,10 +57,33 @@ impl ChildDefaults {
     /// If the system refuses to make this process a subreaper or gives no random number: without
     /// those a job's tree cannot be kept together.
     pub(crate) fn set_up() -> io::Result<Self> {
-        set_child_subreaper(Some(getpid()))?;
         let mut random = [0; 8];
         getrandom::fill(&mut random).map_err(io::Error::other)?;
         let tag = ProcessTag::for_server(u64::from_ne_bytes(random));
+        let owner = processes::own_key()?;
+        let (score, carrier) = Self::prepare_process(tag)?;
+        Ok(Self { tag: HostTag { tag, carrier, owner }, open_files: raise_open_files(), score })
+    }
+
+    /// Prepares this process as a server with the identity of its keeper.
+    ///
+    /// # Errors
+    /// As [`Self::set_up`], or if the identity is not valid.
+    pub(crate) fn set_up_kept(identity: &ServerIdentity) -> io::Result<Self> {
+        let tag = ProcessTag::from_number(identity.tag).filter(|tag| tag.is_server_tag());
+        let (Some(tag), Some(owner)) = (tag, identity.key()) else {
+            return Err(Errno::PROTO.into());
+        };
+        let (score, _) = Self::prepare_process(tag)?;
+        let carrier = TagCarrier::new(identity.is_tag_inherited);
+        raise_open_files();
+        let open_files = identity.open_file_limit();
+        Ok(Self { tag: HostTag { tag, carrier, owner }, open_files, score })
+    }
+
+    /// Makes this process a subreaper that cannot be inspected and carries the tag.
+    fn prepare_process(tag: ProcessTag) -> io::Result<(Option<OwnScore>, TagCarrier)> {
+        set_child_subreaper(Some(getpid()))?;
         // Before Linux 5.11 this fails, and inherited files are passed on as usual.
         syscalls::close_inherited_on_exec().ok();
         syscalls::keep_exit_statuses();
@@ -67,9 +92,19 @@ impl ChildDefaults {
         // Our environment and memory hold tokens: no job may read them through /proc.
         set_dumpable_behavior(DumpableBehavior::NotDumpable).ok();
         let carried = tag.put_on(None) && ProcessTag::read(getpid()) == Some(tag);
-        let carrier =
-            if carried { TagCarrier::LimitAndEnvironment } else { TagCarrier::EnvironmentOnly };
-        Ok(Self { tag: HostTag { tag, carrier }, open_files: raise_open_files(), score })
+        Ok((score, TagCarrier::new(carried)))
+    }
+
+    /// Returns the identity that a server of this keeper gets.
+    pub(crate) fn identity(&self) -> ServerIdentity {
+        let HostTag { tag, owner: (pid, started), .. } = self.tag;
+        ServerIdentity {
+            tag: tag.to_number(),
+            is_tag_inherited: self.tag.inherited().is_some(),
+            pid: pid.as_raw_nonzero().get(),
+            started,
+            open_files: (self.open_files.current, self.open_files.maximum),
+        }
     }
 
     #[cfg(test)]
@@ -147,6 +182,8 @@ impl ChildDefaults {
 pub struct HostTag {
     tag: ProcessTag,
     carrier: TagCarrier,
+    /// The process that stands for the server in names and records: its keeper, or itself.
+    owner: ProcessKey,
 }
 
 /// The means by which descendants inherit the tag.
@@ -154,6 +191,12 @@ pub struct HostTag {
 enum TagCarrier {
     LimitAndEnvironment,
     EnvironmentOnly,
+}
+
+impl TagCarrier {
+    const fn new(is_inherited: bool) -> Self {
+        if is_inherited { Self::LimitAndEnvironment } else { Self::EnvironmentOnly }
+    }
 }
 
 impl HostTag {
@@ -168,6 +211,11 @@ impl HostTag {
         let text = format!("{}{job}:{run:016x}", self.marker_prefix());
         // The text contains no NUL byte.
         CString::new(text).unwrap_or_default().into()
+    }
+
+    /// Returns the process that stands for the server in names and records.
+    pub(crate) const fn owner(&self) -> ProcessKey {
+        self.owner
     }
 
     /// Returns the prefix that the markers of all jobs of this server share.
@@ -279,7 +327,9 @@ mod tests {
     #[test]
     fn a_child_gets_no_more_files_than_the_hard_limit_of_its_parent() {
         let started_with = Rlimit { current: Some(1024), maximum: Some(4096) };
-        let tag = HostTag { tag: ProcessTag::for_server(7), carrier: TagCarrier::EnvironmentOnly };
+        let owner = (getpid(), 0);
+        let carrier = TagCarrier::EnvironmentOnly;
+        let tag = HostTag { tag: ProcessTag::for_server(7), carrier, owner };
         let defaults = ChildDefaults { tag, open_files: started_with, score: None };
         for (hard, expected) in [
             (None, started_with),

@@ -132,7 +132,7 @@ impl Guardian {
     /// # Errors
     /// If the kernel does not show this process.
     pub(crate) fn end_everything(&self, other: Option<Pid>) -> io::Result<Vec<u32>> {
-        let processes = ServerProcessFilter::new(&self.defaults.tag())?;
+        let processes = ServerProcessFilter::new(&self.defaults.tag());
         // Held so that no guardian is started meanwhile: it would be ended with the rest.
         let state = self.lock_state();
         let guardian = match &*state {
@@ -175,7 +175,7 @@ struct GuardianArgs {
 
 fn build_argv(host: &HostTag, scratch: Option<&Path>) -> io::Result<Vec<CString>> {
     let tag = host.inherited().map_or(0, ProcessTag::to_number);
-    let (server, started) = processes::own_key()?;
+    let (server, started) = host.owner();
     let words = [
         "shellyard".to_owned(),
         GUARDIAN_ARG.to_owned(),
@@ -266,11 +266,10 @@ pub(crate) struct ServerProcessFilter {
 
 impl ServerProcessFilter {
     /// Describes the processes of this process as the server.
-    pub(crate) fn new(host: &HostTag) -> io::Result<Self> {
+    pub(crate) fn new(host: &HostTag) -> Self {
         let marker_prefix = host.marker_prefix();
         let recorded = HashSet::new();
-        let server = processes::own_key()?;
-        Ok(Self { tag: host.inherited(), marker_prefix, server, recorded })
+        Self { tag: host.inherited(), marker_prefix, server: host.owner(), recorded }
     }
 
     /// Ends all of them with everything that they started. Blocks; returns the processes that are
@@ -337,7 +336,7 @@ impl ProcessRecord {
     /// # Errors
     /// If it cannot be written.
     pub fn begin(dir: &Path, host: &HostTag) -> io::Result<Self> {
-        let written = ServerProcessFilter::new(host)?;
+        let written = ServerProcessFilter::new(host);
         let record = Self { dir: dir.to_owned(), boot: boot_id()?, written };
         record.write(&record.written)?;
         Ok(record)
@@ -431,6 +430,7 @@ mod tests {
             streams: StreamMode::Separate,
             report: ReportMode::None,
             sandbox: SandboxSpec::none(),
+            keep_as: None,
         };
         host().spawn(&launch).unwrap()
     }
@@ -515,7 +515,7 @@ mod tests {
             let args = args.map(|arg| OsString::from(arg.into_string().unwrap()));
             assert_eq!(
                 GuardianArgs::parse(args),
-                Some(GuardianArgs { processes: ServerProcessFilter::new(&tag).unwrap(), scratch })
+                Some(GuardianArgs { processes: ServerProcessFilter::new(&tag), scratch })
             );
         }
     }
@@ -591,10 +591,7 @@ mod left_behind_tests {
     fn each_scan_that_found_a_difference_replaces_the_record() {
         let dir = tempfile::tempdir().unwrap();
         let mut record = ProcessRecord::begin(dir.path(), &host().tag()).unwrap();
-        assert_eq!(
-            read_record(dir.path()).unwrap(),
-            ServerProcessFilter::new(&host().tag()).unwrap()
-        );
+        assert_eq!(read_record(dir.path()).unwrap(), ServerProcessFilter::new(&host().tag()));
         let processes = filter().recorded;
         let scan = TreeScan { processes: processes.clone(), ..TreeScan::default() };
         record.update(scan).unwrap();

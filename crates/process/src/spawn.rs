@@ -565,6 +565,7 @@ mod tests {
             streams: StreamMode::Separate,
             report: ReportMode::None,
             sandbox: SandboxSpec::none(),
+            keep_as: None,
         }
     }
 

@@ -13,7 +13,7 @@ use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::{Errno, fcntl_dupfd_cloexec, ioctl_fionbio, pread, retry_on_intr};
-use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
+use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 use tokio::io::unix::AsyncFd;
@@ -106,6 +106,31 @@ impl OutputPipe {
         read_into(&self.file, buffer)
     }
 
+    /// Moves at most `most` available bytes to `file` at `offset`, which grows by their number,
+    /// without copying them to this process: each byte is in the pipe or in the file at any moment.
+    /// Returns the number of bytes; 0 is the end.
+    ///
+    /// # Errors
+    /// `WouldBlock` if nothing is there, or the error of the file. `InvalidInput` if the file system
+    /// cannot do this: then read and write instead.
+    pub fn try_splice(
+        &self,
+        file: BorrowedFd<'_>,
+        offset: &mut u64,
+        most: usize,
+    ) -> io::Result<usize> {
+        let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
+        let mut move_bytes = || {
+            let moved =
+                retry_on_intr(|| splice(&self.file, None, file, Some(&mut *offset), most, flags));
+            map_terminal_end(moved)
+        };
+        match &self.readiness {
+            Some(readiness) => readiness.try_io(Interest::READABLE, |_| move_bytes()),
+            None => move_bytes(),
+        }
+    }
+
     /// Gives a process that writes a lot a larger pipe, so that reader and writer switch less
     /// often.
     ///
@@ -127,6 +152,12 @@ pub fn wait_until_readable<'a>(
     let Ok(time) = Timespec::try_from(time) else { return false };
     // Any error of a pipe shows in the read that follows.
     !polled.is_empty() && poll(&mut polled, Some(&time)) != Ok(0)
+}
+
+impl AsFd for OutputPipe {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
 }
 
 impl AsyncRead for OutputPipe {

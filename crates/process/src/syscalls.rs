@@ -9,6 +9,7 @@ use std::{io, ptr};
 
 use rustix::io::Errno;
 use rustix::process::Pid;
+use serde::{Deserialize, Serialize};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -78,7 +79,7 @@ pub(crate) unsafe fn register_lent(file: RawFd, interest: Interest) -> io::Resul
 }
 
 /// The end of a child, as `wait4` reports it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ChildExit {
     pub(crate) status: c_int,
     pub(crate) cpu: Duration,
@@ -176,6 +177,84 @@ pub(crate) fn keep_exit_statuses() {
 pub(crate) fn survive_file_size_limit() {
     // SAFETY: ignoring a signal runs no code of ours.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
+/// Calls `start` with all signals blocked: threads that it starts never take a signal of the process.
+pub(crate) fn with_blocked_signals<T>(start: impl FnOnce() -> T) -> T {
+    let (all, mut before) = signal_sets(&[]);
+    // SAFETY: both sets are initialised; only the mask of this thread is changed.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before) };
+    let result = start();
+    // SAFETY: as above; `before` is the mask that this thread had.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, ptr::null_mut()) };
+    result
+}
+
+/// Blocks these signals in this thread, and returns a file from which they are read, one by one.
+pub(crate) fn open_signal_file(signals: &[c_int]) -> Result<OwnedFd, Errno> {
+    let (_, mask) = signal_sets(signals);
+    // SAFETY: the set is initialised; a new file belongs to nobody else.
+    unsafe {
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const mask, ptr::null_mut());
+        match libc::signalfd(-1, &raw const mask, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) {
+            -1 => Err(last_error()),
+            file => Ok(OwnedFd::from_raw_fd(file)),
+        }
+    }
+}
+
+/// Reads the next signal from such a file; `None` if there is none.
+pub(crate) fn read_signal(file: BorrowedFd<'_>) -> Option<c_int> {
+    const SIZE: usize = size_of::<libc::signalfd_siginfo>();
+    let mut bytes = [0; SIZE];
+    let length = rustix::io::retry_on_intr(|| rustix::io::read(file, &mut bytes)).ok()?;
+    // The number of the signal is the first field.
+    let number = bytes.first_chunk().filter(|_| length == SIZE)?;
+    c_int::try_from(u32::from_ne_bytes(*number)).ok()
+}
+
+/// Returns the status of an ended child without reaping it; `None` while it runs.
+pub(crate) fn peek_exit(pid: Pid) -> Result<Option<ChildExit>, Errno> {
+    let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    rustix::io::retry_on_intr(|| {
+        // SAFETY: both pointers are to live memory of the right type; the C library's wrapper lacks
+        // the last argument of this call.
+        let code = unsafe {
+            libc::syscall(
+                libc::SYS_waitid,
+                libc::P_PID,
+                pid.as_raw_nonzero().get(),
+                info.as_mut_ptr(),
+                options,
+                usage.as_mut_ptr(),
+            )
+        };
+        if code == 0 { Ok(()) } else { Err(last_error()) }
+    })?;
+    // SAFETY: all zeroes are valid values of both, and so is what the kernel wrote over them; for a
+    // child that ended, the fields of SIGCHLD are set.
+    let (found, status, code, usage) = unsafe {
+        let info = info.assume_init();
+        (info.si_pid(), info.si_status(), info.si_code, usage.assume_init())
+    };
+    let status = match code {
+        libc::CLD_EXITED => (status & 0xff) << 8,
+        libc::CLD_DUMPED => status | 0x80,
+        _ => status,
+    };
+    let cpu = duration(usage.ru_utime) + duration(usage.ru_stime);
+    Ok((found != 0).then_some(ChildExit { status, cpu, max_rss_bytes: rss_bytes(&usage) }))
+}
+
+/// Returns the time of the monotonic clock in microseconds.
+pub(crate) fn monotonic_micros() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a live timespec; every kernel has this clock.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    let nanos = u64::try_from(now.tv_nsec).unwrap_or(0);
+    u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000 + nanos / 1000
 }
 
 /// Blocks SIGCHLD in this thread and in those that it starts from now on, so that

@@ -124,6 +124,7 @@ impl ConfinedServer {
                 limits: ResourceLimits::NONE,
                 paths: Arc::clone(&self.places),
             },
+            keep_as: None,
         }
     }
 

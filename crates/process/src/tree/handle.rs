@@ -187,6 +187,12 @@ impl ProcessTree {
         survivors
     }
 
+    /// Makes the keeper forget the process, if it holds it. Call it when everything about the job is
+    /// over and recorded: the next server does not hear of it any more.
+    pub fn release(&self) {
+        self.identity.release_from_keeper();
+    }
+
     /// Reads the load of the host that the tree runs on; `None` if the kernel does not report it.
     #[must_use]
     pub fn read_host_load(&self) -> Option<HostLoad> {

@@ -14,6 +14,7 @@ use super::orphans::{AdoptedChildren, TreeId, TreeRegistry};
 use crate::cgroup::JobCgroup;
 use crate::child_defaults::ProcessTag;
 use crate::input_wait::{self, InputWait};
+use crate::keeper::KeptJob;
 use crate::processes::{self, ProcStat, ProcessKey, ProcessSnapshot, ProcessState};
 use crate::sandbox::job_resources::JobResources;
 use crate::stdio::StdioNames;
@@ -33,6 +34,8 @@ pub(crate) struct TreeIdentity {
     leader_reaped: AtomicBool,
     /// The resources that are held for the tree until it is over.
     resources: Mutex<Option<JobResources>>,
+    /// The job at the keeper, if there is one.
+    kept: Option<Arc<KeptJob>>,
     /// The members that the last scan found: they stay members when all other evidence is gone.
     seen: Mutex<HashSet<ProcessKey>>,
 }
@@ -61,6 +64,7 @@ impl TreeIdentity {
             evidence,
             leader_reaped: AtomicBool::new(false),
             resources: Mutex::default(),
+            kept: None,
             seen: Mutex::default(),
         }
     }
@@ -68,6 +72,12 @@ impl TreeIdentity {
     /// Adds the resources that are held for the tree.
     pub(crate) fn with_resources(mut self, resources: JobResources) -> Self {
         self.resources = Mutex::new(Some(resources));
+        self
+    }
+
+    /// Makes the tree one that the keeper holds.
+    pub(crate) fn with_keeper(mut self, kept: Option<Arc<KeptJob>>) -> Self {
+        self.kept = kept;
         self
     }
 
@@ -103,6 +113,13 @@ impl TreeIdentity {
     /// Calls `query` with the resources, while there are any.
     pub(crate) fn query_resources<T>(&self, query: impl FnOnce(&JobResources) -> T) -> Option<T> {
         self.resources.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(query)
+    }
+
+    /// Makes the keeper forget the process.
+    pub(crate) fn release_from_keeper(&self) {
+        if let Some(kept) = &self.kept {
+            kept.release();
+        }
     }
 
     /// Releases the resources of the tree: no process of it is left.
@@ -541,6 +558,7 @@ mod tests {
             streams: StreamMode::Separate,
             report: ReportMode::None,
             sandbox: SandboxSpec::none(),
+            keep_as: None,
         };
         host().spawn(&launch).unwrap()
     }

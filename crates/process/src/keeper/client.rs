@@ -1,0 +1,366 @@
+//! The server's connection to its keeper.
+#![expect(unsafe_code, reason = "changing the environment and taking an inherited file are unsafe")]
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::os::fd::{AsFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use std::{env, io, thread};
+
+use rustix::fs::{Access, access};
+use rustix::io::{Errno, FdFlags, fcntl_setfd};
+use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
+use rustix::net::{RecvFlags, SendFlags};
+use rustix::process::{Pid, getppid};
+use tokio::sync::oneshot;
+
+use super::kept_job::HandoverFlag;
+use super::protocol::{
+    Hello, KEEPER_VARIABLE, KeeperMessage, MessageReader, PROTOCOL_VERSION, Received, ReceivedJob,
+    ServerIdentity, ServerMessage, send_message,
+};
+use crate::syscalls::{self, ChildExit};
+
+/// The time after which a keeper that does not read is an error.
+const SEND_LIMIT: Duration = Duration::from_secs(5);
+/// The time in which the keeper has to tell about earlier jobs.
+const HELLO_LIMIT: Duration = Duration::from_secs(30);
+
+/// The prefix of the names of files that this crate itself holds.
+const INTERNAL_PREFIX: &str = "process/";
+pub(crate) const SCRATCH_FILE: &str = "process/scratch";
+pub(crate) const CGROUP_FILE: &str = "process/cgroup";
+
+/// A state of the server that the keeper reports to the service manager (`sd_notify`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeeperNotice {
+    /// The server is ending.
+    Stopping,
+    /// The server reads its settings again, or hands over to another program. The next
+    /// [`KeeperClient::set_ready`] ends this state.
+    Reloading,
+    /// The server is alive, for the service manager's watchdog.
+    Alive,
+}
+
+/// The server's connection to its keeper. A clone is the same connection.
+#[derive(Debug, Clone)]
+pub struct KeeperClient {
+    connection: Arc<Connection>,
+}
+
+#[derive(Debug)]
+struct Connection {
+    socket: OwnedFd,
+    hello: Hello,
+    keeper: Pid,
+    handover: HandoverFlag,
+    files: Mutex<Vec<HeldFile>>,
+    jobs: Mutex<Vec<ReceivedJob>>,
+    endings: Mutex<Endings>,
+    is_keeper_gone: Mutex<bool>,
+    keeper_end: Condvar,
+    last_job: AtomicU64,
+}
+
+/// A file that an earlier server left with the keeper.
+#[derive(Debug)]
+pub(crate) struct HeldFile {
+    name: String,
+    pub(crate) note: String,
+    pub(crate) file: OwnedFd,
+}
+
+/// The ends of processes that are children of the keeper.
+#[derive(Debug, Default)]
+struct Endings {
+    waiting: HashMap<u64, oneshot::Sender<ChildExit>>,
+    /// Those that nobody has waited for yet.
+    known: HashMap<u64, ChildExit>,
+}
+
+impl KeeperClient {
+    /// Returns the connection of this server to its keeper; `None` if this process was not started
+    /// by a keeper. Removes the variable that names the connection.
+    ///
+    /// Call it first of all, before there are other threads: it changes the environment. Blocks
+    /// until the keeper has told about earlier jobs.
+    ///
+    /// # Errors
+    /// If the variable names no connection to our parent, or if the keeper does not answer.
+    pub fn from_environment() -> io::Result<Option<Self>> {
+        #[expect(clippy::disallowed_methods, reason = "not a setting, and removed at once")]
+        let Some(value) = env::var_os(KEEPER_VARIABLE) else { return Ok(None) };
+        // SAFETY: the caller makes sure that no other thread exists that could read it.
+        unsafe { env::remove_var(KEEPER_VARIABLE) };
+        let number = parse_fd(&value).ok_or_else(|| invalid("not a file number"))?;
+        // SAFETY: this is used for one check only. A number that is not open gives an error.
+        let file = unsafe { BorrowedFd::borrow_raw(number) };
+        let keeper = socket_peercred(file)?.pid;
+        if getppid() != Some(keeper) {
+            return Err(invalid("not a connection to the parent of this process"));
+        }
+        fcntl_setfd(file, FdFlags::CLOEXEC)?;
+        // SAFETY: the keeper opened the file for us, and nobody else in this process knows of it.
+        Self::connect(unsafe { OwnedFd::from_raw_fd(number) }, keeper).map(Some)
+    }
+
+    fn connect(socket: OwnedFd, keeper: Pid) -> io::Result<Self> {
+        set_socket_timeout(&socket, Timeout::Send, Some(SEND_LIMIT))?;
+        set_socket_timeout(&socket, Timeout::Recv, Some(HELLO_LIMIT))?;
+        let mut reader = MessageReader::default();
+        let mut received = Vec::new();
+        let mut next = || match reader.receive(socket.as_fd(), RecvFlags::empty())? {
+            Received::Message(message, files) => Ok((message, files)),
+            Received::End => Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
+        };
+        let hello = match next()?.0 {
+            KeeperMessage::Hello(hello) if hello.version >= PROTOCOL_VERSION => hello,
+            _ => return Err(invalid("the keeper does not say which version it has")),
+        };
+        let mut files = Vec::new();
+        let mut endings = Endings::default();
+        loop {
+            match next()? {
+                (KeeperMessage::Complete, _) => break,
+                (KeeperMessage::File { name, note }, beside) => {
+                    files.extend(beside.into_iter().next().map(|file| HeldFile {
+                        name,
+                        note,
+                        file,
+                    }));
+                }
+                (KeeperMessage::Ended { job, exit }, _) => {
+                    endings.known.insert(job, exit);
+                }
+                (message, beside) => received.extend(ReceivedJob::from_message(message, beside)),
+            }
+        }
+        set_socket_timeout(&socket, Timeout::Recv, None)?;
+        let connection = Arc::new(Connection {
+            socket,
+            keeper,
+            handover: HandoverFlag::default(),
+            files: Mutex::new(files),
+            jobs: Mutex::new(received),
+            endings: Mutex::new(endings),
+            is_keeper_gone: Mutex::new(false),
+            keeper_end: Condvar::new(),
+            last_job: AtomicU64::new(hello.generation << 32),
+            hello,
+        });
+        let for_thread = Arc::clone(&connection);
+        // A thread that took signals of the process would hold up those that wait for them.
+        syscalls::with_blocked_signals(|| {
+            let read = move || for_thread.read_messages(&mut reader);
+            thread::Builder::new().name("keeper".to_owned()).spawn(read)
+        })?;
+        Ok(Self { connection })
+    }
+
+    /// Tells the keeper that this server serves requests. A server that ends before that has failed
+    /// to start.
+    ///
+    /// # Errors
+    /// If the keeper is gone.
+    pub fn set_ready(&self) -> io::Result<()> {
+        Ok(self.send(&ServerMessage::Ready, &[])?)
+    }
+
+    /// Makes the keeper hold a copy of this file for the next server, for example a listening
+    /// socket or a lock. It replaces the file that is held under the same name.
+    ///
+    /// # Errors
+    /// If the keeper is gone.
+    pub fn hold_file(&self, name: &str, file: BorrowedFd<'_>) -> io::Result<()> {
+        self.hold_noted_file(name, "", file)
+    }
+
+    pub(crate) fn hold_noted_file(
+        &self,
+        name: &str,
+        note: &str,
+        file: BorrowedFd<'_>,
+    ) -> io::Result<()> {
+        let message = ServerMessage::HoldFile { name: name.to_owned(), note: note.to_owned() };
+        Ok(self.send(&message, &[file])?)
+    }
+
+    /// Makes the keeper close the file that it holds under this name.
+    ///
+    /// # Errors
+    /// If the keeper is gone.
+    pub fn drop_file(&self, name: &str) -> io::Result<()> {
+        Ok(self.send(&ServerMessage::DropFile { name: name.to_owned() }, &[])?)
+    }
+
+    /// Takes the file that an earlier server left under this name. The keeper still holds it too.
+    #[must_use]
+    pub fn take_file(&self, name: &str) -> Option<OwnedFd> {
+        self.take_noted_file(name).map(|held| held.file)
+    }
+
+    pub(crate) fn take_noted_file(&self, name: &str) -> Option<HeldFile> {
+        let mut files = lock(&self.connection.files);
+        let place = files.iter().position(|held| held.name == name)?;
+        Some(files.remove(place))
+    }
+
+    /// Returns the names of the files that an earlier server left and that were not taken yet.
+    #[must_use]
+    pub fn held_file_names(&self) -> Vec<String> {
+        let files = lock(&self.connection.files);
+        let names = files.iter().map(|held| &held.name);
+        names.filter(|name| !name.starts_with(INTERNAL_PREFIX)).cloned().collect()
+    }
+
+    /// Blocks until the keeper is gone. The server then has to end its jobs and itself.
+    pub fn wait_for_keeper_end(&self) {
+        let gone = lock(&self.connection.is_keeper_gone);
+        let wait = self.connection.keeper_end.wait_while(gone, |is_gone| !*is_gone);
+        drop(wait.unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Reports a state of the server to the service manager, if there is one.
+    ///
+    /// # Errors
+    /// If the keeper is gone.
+    pub fn notify(&self, notice: KeeperNotice) -> io::Result<()> {
+        let text = match notice {
+            KeeperNotice::Stopping => "STOPPING=1".to_owned(),
+            KeeperNotice::Reloading => {
+                format!("RELOADING=1\nMONOTONIC_USEC={}", syscalls::monotonic_micros())
+            }
+            KeeperNotice::Alive => "WATCHDOG=1".to_owned(),
+        };
+        Ok(self.send(&ServerMessage::Notify { text }, &[])?)
+    }
+
+    /// Asks the keeper to start this program as the next server, with the same arguments. The
+    /// caller then exits with [`UPGRADE_EXIT_CODE`](super::UPGRADE_EXIT_CODE). If the program does
+    /// not become ready, the keeper starts the present one again.
+    ///
+    /// From now on dropping a process, a tree or a scratch directory leaves the job as it is.
+    ///
+    /// # Errors
+    /// If the program cannot be executed, or if the keeper is gone: then nothing has changed.
+    pub fn request_upgrade(&self, program: &Path) -> io::Result<()> {
+        let program = program.canonicalize()?;
+        if program.is_dir() {
+            return Err(Errno::ISDIR.into());
+        }
+        access(&program, Access::EXEC_OK)?;
+        let program = program.as_os_str().as_bytes().to_vec();
+        self.send(&ServerMessage::Upgrade { program }, &[])?;
+        self.connection.handover.set();
+        Ok(())
+    }
+
+    /// `true` once [`Self::request_upgrade`] has succeeded: jobs go on in the next server and must
+    /// not be ended.
+    #[must_use]
+    pub fn is_handing_over(&self) -> bool {
+        self.connection.handover.is_set()
+    }
+
+    /// Returns the number of this server among those of its keeper; the first is 1.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.connection.hello.generation
+    }
+
+    /// Returns the reason why the previous server ended, or why an upgrade failed; `None` for the
+    /// first server and after a successful upgrade.
+    #[must_use]
+    pub fn last_failure(&self) -> Option<String> {
+        self.connection.hello.last_failure.clone()
+    }
+
+    /// Returns the pid of the keeper.
+    #[must_use]
+    pub fn keeper_pid(&self) -> u32 {
+        self.connection.keeper.as_raw_nonzero().get().unsigned_abs()
+    }
+
+    pub(crate) fn keeper(&self) -> Pid {
+        self.connection.keeper
+    }
+
+    pub(crate) fn identity(&self) -> ServerIdentity {
+        self.connection.hello.identity
+    }
+
+    pub(crate) fn server_peak_bytes(&self) -> u64 {
+        self.connection.hello.server_peak_bytes
+    }
+
+    pub(crate) fn handover(&self) -> &HandoverFlag {
+        &self.connection.handover
+    }
+
+    pub(crate) fn take_jobs(&self) -> Vec<ReceivedJob> {
+        std::mem::take(&mut *lock(&self.connection.jobs))
+    }
+
+    pub(crate) fn new_job_id(&self) -> u64 {
+        self.connection.last_job.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Returns a receiver of the end of a job's first process, which is a child of the keeper.
+    pub(crate) fn wait_for_exit(&self, job: u64) -> oneshot::Receiver<ChildExit> {
+        let (sender, receiver) = oneshot::channel();
+        let mut endings = lock(&self.connection.endings);
+        match endings.known.remove(&job) {
+            // The receiver is right here.
+            Some(exit) => drop(sender.send(exit)),
+            None => drop(endings.waiting.insert(job, sender)),
+        }
+        receiver
+    }
+
+    pub(crate) fn send(
+        &self,
+        message: &ServerMessage,
+        files: &[BorrowedFd<'_>],
+    ) -> Result<(), Errno> {
+        send_message(self.connection.socket.as_fd(), message, files, SendFlags::empty())
+    }
+}
+
+impl Connection {
+    /// Reads messages until the keeper is gone.
+    fn read_messages(&self, reader: &mut MessageReader) {
+        while let Ok(Received::Message(message, _)) =
+            reader.receive::<KeeperMessage>(self.socket.as_fd(), RecvFlags::empty())
+        {
+            if let KeeperMessage::Ended { job, exit } = message {
+                let mut endings = lock(&self.endings);
+                match endings.waiting.remove(&job) {
+                    // Without a receiver nobody wants to know any more.
+                    Some(waiting) => drop(waiting.send(exit)),
+                    None => drop(endings.known.insert(job, exit)),
+                }
+            }
+        }
+        // Whoever waits for the end of a process learns that nobody will report it.
+        lock(&self.endings).waiting.clear();
+        *lock(&self.is_keeper_gone) = true;
+        self.keeper_end.notify_all();
+    }
+}
+
+fn parse_fd(value: &OsStr) -> Option<RawFd> {
+    value.to_str()?.parse().ok().filter(|number| *number > 2)
+}
+
+fn invalid(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, format!("{KEEPER_VARIABLE}: {why}"))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,133 @@
+//! A job that the keeper holds, as the server sees it.
+
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::io::Errno;
+use rustix::process::Pid;
+use tokio::sync::oneshot;
+
+use super::client::KeeperClient;
+use super::protocol::{FileRole, ServerMessage};
+use crate::syscalls::ChildExit;
+
+/// A flag that is set once the next server takes over the jobs: from then on, dropping what
+/// belongs to a job leaves the job as it is. A clone is the same flag.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct HandoverFlag(Arc<AtomicBool>);
+
+impl HandoverFlag {
+    pub(crate) fn set(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// A job that the keeper holds.
+///
+/// Messages about it that cannot be sent are dropped: then the keeper is gone, and the server ends
+/// all jobs.
+#[derive(Debug)]
+pub(crate) struct KeptJob {
+    keeper: KeeperClient,
+    id: u64,
+    released: AtomicBool,
+}
+
+impl KeptJob {
+    /// Gives a new job of this server a number.
+    pub(crate) fn create(keeper: &KeeperClient) -> Arc<Self> {
+        Self::restore(keeper, keeper.new_job_id())
+    }
+
+    /// Continues a job of an earlier server.
+    pub(crate) fn restore(keeper: &KeeperClient, id: u64) -> Arc<Self> {
+        Arc::new(Self { keeper: keeper.clone(), id, released: AtomicBool::new(false) })
+    }
+
+    /// Sends the job with its files to the keeper.
+    pub(crate) fn register(
+        &self,
+        name: &str,
+        leader: Pid,
+        state: String,
+        files: &[(FileRole, BorrowedFd<'_>)],
+    ) -> Result<(), Errno> {
+        let (roles, files): (Vec<_>, Vec<_>) =
+            files.iter().map(|(role, file)| (role.word().to_owned(), *file)).unzip();
+        let leader = leader.as_raw_nonzero().get();
+        let name = name.to_owned();
+        let message = ServerMessage::Register { job: self.id, name, leader, roles, state };
+        self.keeper.send(&message, &files)
+    }
+
+    /// Reports the status of its first process, which is a child of this server. Call it before the
+    /// process is reaped, so that the status is never lost.
+    pub(crate) fn report_exit(&self, exit: ChildExit) {
+        self.send(&ServerMessage::Ended { job: self.id, exit });
+    }
+
+    /// Lets the keeper reap its first process, which is a child of the keeper.
+    pub(crate) fn reap_leader(&self) {
+        self.send(&ServerMessage::Reap { job: self.id });
+    }
+
+    /// Registers for the end of its first process, which is a child of the keeper.
+    pub(crate) fn wait_for_exit(&self) -> oneshot::Receiver<ChildExit> {
+        self.keeper.wait_for_exit(self.id)
+    }
+
+    /// Makes the keeper forget the job and close its files.
+    pub(crate) fn release(&self) {
+        if !self.released.swap(true, Ordering::AcqRel) {
+            self.send(&ServerMessage::Release { job: self.id });
+        }
+    }
+
+    fn send(&self, message: &ServerMessage) {
+        self.keeper.send(message, &[]).ok();
+    }
+}
+
+impl Drop for KeptJob {
+    fn drop(&mut self) {
+        if !self.keeper.handover().is_set() {
+            self.release();
+        }
+    }
+}
+
+/// The keeper's copy of a file of a job. On drop the keeper closes it, unless the next server takes
+/// over the job.
+#[derive(Debug)]
+pub(crate) struct KeptFile {
+    job: Arc<KeptJob>,
+    role: FileRole,
+    /// `true` if it makes no difference that the keeper holds the file until the job is released.
+    is_over: AtomicBool,
+}
+
+impl KeptFile {
+    pub(crate) fn new(job: &Arc<KeptJob>, role: FileRole) -> Self {
+        Self { job: Arc::clone(job), role, is_over: AtomicBool::new(false) }
+    }
+
+    /// Leaves the file to the keeper: no process has its other end open.
+    pub(crate) fn mark_over(&self) {
+        self.is_over.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Drop for KeptFile {
+    fn drop(&mut self) {
+        let is_released = self.job.released.load(Ordering::Acquire);
+        if !*self.is_over.get_mut() && !is_released && !self.job.keeper.handover().is_set() {
+            let role = self.role.word().to_owned();
+            self.job.send(&ServerMessage::CloseFile { job: self.job.id, role });
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! A small process that outlives the server, and holds what the jobs need meanwhile.
+//!
+//! `shellyard serve` is the keeper; the server is its child. The keeper holds copies of the files
+//! of every running job. When the server dies, its children pass to the keeper, which takes the
+//! exit statuses of the jobs and starts the server again. The next server gets the files, the
+//! statuses and a description of each job, and goes on with all of them.
+
+mod client;
+mod kept_job;
+mod process;
+mod protocol;
+mod state;
+
+pub use client::{KeeperClient, KeeperNotice};
+pub(crate) use kept_job::{HandoverFlag, KeptFile, KeptJob};
+pub use process::{KeeperLaunch, run_keeper};
+pub(crate) use protocol::{FileRole, ReceivedJob, ServerIdentity};
+pub use state::UPGRADE_EXIT_CODE;

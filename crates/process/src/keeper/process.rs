@@ -1,0 +1,588 @@
+//! The keeper process itself: one thread, one loop.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::ffi::{CString, OsStr, OsString};
+use std::io::{self, Write as _};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, sendto,
+    socket_with, socketpair,
+};
+use rustix::process::{Pid, Signal, getpid, kill_process};
+use rustix::thread::set_name;
+
+use super::client::SCRATCH_FILE;
+use super::protocol::{
+    Hello, KEEPER_VARIABLE, KeeperMessage, MessageReader, PROTOCOL_VERSION, Received,
+    ServerMessage, send_message,
+};
+use super::state::{KeeperAction, KeeperInput, ServerEnd, ServerProgram, ServerSupervision};
+use crate::child_defaults::ChildDefaults;
+use crate::children::Children;
+use crate::guardian::ServerProcessFilter;
+use crate::sandbox::scratch;
+use crate::syscalls::{self, ChildExit, FileAction, PosixSpawnPlan};
+use crate::{guardian, processes};
+
+/// The number under which the server finds its socket.
+const SERVER_SOCKET: i32 = 3;
+/// Files that the keeper uses while it starts a server have numbers from here on.
+const FIRST_FREE: i32 = 10;
+
+/// The variable with the address of the service manager.
+const NOTIFY_VARIABLE: &str = "NOTIFY_SOCKET";
+
+const SIGNALS: [i32; 6] =
+    [libc::SIGCHLD, libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGUSR2, libc::SIGQUIT];
+
+/// The number of attempts to end what is left at the end.
+const SWEEPS: usize = 12;
+
+/// The server that a keeper runs.
+#[derive(Debug, Clone)]
+pub struct KeeperLaunch {
+    /// The path of the server's program. It is opened at once, so that it may be replaced later.
+    pub program: PathBuf,
+    /// The arguments after the program's name.
+    pub args: Vec<OsString>,
+    /// The whole environment.
+    pub env: Vec<(OsString, OsString)>,
+}
+
+/// Runs this process as the keeper of a server until the server is over, and returns the exit code.
+///
+/// Call it before this process has other threads. The current process is then small, cannot be
+/// inspected, and adopts the orphans of its descendants. It ends after everything below it has.
+#[must_use]
+pub fn run_keeper(launch: KeeperLaunch) -> ExitCode {
+    match Keeper::prepare(launch) {
+        Ok(mut keeper) => ExitCode::from(keeper.run()),
+        Err(error) => {
+            report(&format!("the keeper cannot start: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Writes a line for the operator. The server logs the same when it runs again.
+fn report(text: &str) {
+    // Without a standard error nobody reads it.
+    writeln!(io::stderr(), "shellyard: {text}").ok();
+}
+
+#[derive(Debug)]
+struct Keeper {
+    defaults: ChildDefaults,
+    started: Instant,
+    signals: OwnedFd,
+    command: ServerCommand,
+    supervision: ServerSupervision,
+    generation: u64,
+    server: Option<ServerProcess>,
+    reader: MessageReader,
+    held: HeldState,
+    notify_address: Option<SocketAddrUnix>,
+    server_peak_bytes: u64,
+    /// The exit code, once the keeper has nothing left to do.
+    exit_code: Option<u8>,
+}
+
+/// The programs, arguments and environment of servers.
+#[derive(Debug)]
+struct ServerCommand {
+    current: OwnedFd,
+    candidate: Option<PathBuf>,
+    /// The candidate, opened.
+    opened_candidate: Option<OwnedFd>,
+    argv: Vec<CString>,
+    env: Vec<CString>,
+}
+
+/// A running server.
+#[derive(Debug)]
+struct ServerProcess {
+    pid: Pid,
+    socket: OwnedFd,
+    /// Messages that the server has not taken yet.
+    outgoing: VecDeque<OutgoingMessage>,
+}
+
+/// A message to the server; the keeper still holds the files of the job or the name.
+#[derive(Debug)]
+enum OutgoingMessage {
+    Hello(Hello),
+    File(String),
+    Job(u64),
+    Complete,
+    Ended(u64),
+}
+
+/// Everything that is held for the next server.
+#[derive(Debug, Default)]
+struct HeldState {
+    files: BTreeMap<String, NotedFile>,
+    jobs: BTreeMap<u64, HeldJob>,
+}
+
+#[derive(Debug)]
+struct NotedFile {
+    note: String,
+    file: OwnedFd,
+}
+
+#[derive(Debug)]
+struct HeldJob {
+    name: String,
+    leader: i32,
+    files: Vec<(String, OwnedFd)>,
+    state: String,
+    status: LeaderStatus,
+}
+
+/// The knowledge about the end of a job's first process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LeaderStatus {
+    Unknown,
+    /// A server reported it and reaped the process.
+    Reported(ChildExit),
+    /// The process is a child of the keeper and waits to be reaped.
+    Unreaped(ChildExit),
+    /// The keeper has reaped it.
+    Reaped(ChildExit),
+}
+
+impl LeaderStatus {
+    const fn exit(self) -> Option<ChildExit> {
+        match self {
+            Self::Unknown => None,
+            Self::Reported(exit) | Self::Unreaped(exit) | Self::Reaped(exit) => Some(exit),
+        }
+    }
+}
+
+impl HeldState {
+    /// Applies a message of the server. Other messages change nothing.
+    fn apply(&mut self, message: ServerMessage, files: Vec<OwnedFd>) {
+        match message {
+            ServerMessage::HoldFile { name, note } => {
+                if let Some(file) = files.into_iter().next() {
+                    self.files.insert(name, NotedFile { note, file });
+                }
+            }
+            ServerMessage::DropFile { name } => drop(self.files.remove(&name)),
+            ServerMessage::Register { job, name, leader, roles, state } => {
+                // If the system had no room for all files, the job is held without any: the next
+                // server ends it and says so.
+                let is_complete = roles.len() == files.len();
+                let files = roles.into_iter().zip(files).filter(|_| is_complete).collect();
+                let status = LeaderStatus::Unknown;
+                self.jobs.insert(job, HeldJob { name, leader, files, state, status });
+            }
+            ServerMessage::CloseFile { job, role } => {
+                if let Some(held) = self.jobs.get_mut(&job) {
+                    held.files.retain(|(word, _)| *word != role);
+                }
+            }
+            ServerMessage::Ended { job, exit } => {
+                if let Some(held) = self.jobs.get_mut(&job) {
+                    held.status = LeaderStatus::Reported(exit);
+                }
+            }
+            ServerMessage::Reap { job } => {
+                if let Some(held) = self.jobs.get_mut(&job) {
+                    held.reap();
+                }
+            }
+            ServerMessage::Release { job } => {
+                if let Some(mut held) = self.jobs.remove(&job) {
+                    held.reap();
+                }
+            }
+            ServerMessage::Ready
+            | ServerMessage::Notify { .. }
+            | ServerMessage::Upgrade { .. }
+            | ServerMessage::Unknown => {}
+        }
+    }
+}
+
+impl HeldJob {
+    fn reap(&mut self) {
+        if let LeaderStatus::Unreaped(exit) = self.status {
+            self.status = LeaderStatus::Reaped(exit);
+            if let Some(pid) = Pid::from_raw(self.leader) {
+                // It is a zombie of ours.
+                syscalls::try_wait(pid).ok();
+            }
+        }
+    }
+}
+
+impl ServerCommand {
+    fn new(launch: &KeeperLaunch) -> io::Result<Self> {
+        let mut argv = vec![c"shellyard".to_owned()];
+        for arg in &launch.args {
+            argv.push(CString::new(arg.as_bytes())?);
+        }
+        let mut env = vec![CString::new(format!("{KEEPER_VARIABLE}={SERVER_SOCKET}"))?];
+        for (name, value) in &launch.env {
+            // The service manager listens to this process alone.
+            if name != KEEPER_VARIABLE && name != NOTIFY_VARIABLE {
+                env.push(CString::new([name.as_bytes(), b"=", value.as_bytes()].concat())?);
+            }
+        }
+        let current = open_program(&launch.program)?;
+        Ok(Self { current, candidate: None, opened_candidate: None, argv, env })
+    }
+
+    /// Starts a server with the other end of the returned socket.
+    fn start(&mut self, program: ServerProgram) -> Result<(Pid, OwnedFd), Errno> {
+        if let (ServerProgram::Candidate, Some(path)) = (program, &self.candidate) {
+            self.opened_candidate = Some(open_program(path)?);
+        }
+        let file = match (program, &self.opened_candidate) {
+            (ServerProgram::Candidate, Some(candidate)) => candidate,
+            (ServerProgram::Candidate | ServerProgram::Current, _) => &self.current,
+        };
+        let kind = SocketType::SEQPACKET;
+        let (ours, theirs) = socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
+        let theirs = fcntl_dupfd_cloexec(theirs, FIRST_FREE)?;
+        let path = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        let path = path.map_err(|_| Errno::INVAL)?;
+        let actions = [FileAction::Dup { from: theirs.as_fd(), to: SERVER_SOCKET }];
+        let plan = PosixSpawnPlan {
+            path: &path,
+            argv: &self.argv,
+            env: &self.env,
+            actions: &actions,
+            blocked: &[],
+        };
+        Ok((syscalls::posix_spawn(&plan)?, ours))
+    }
+
+    fn accept_candidate(&mut self) {
+        if let Some(program) = self.opened_candidate.take() {
+            self.current = program;
+        }
+    }
+}
+
+fn open_program(path: &Path) -> Result<OwnedFd, Errno> {
+    let file = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    fcntl_dupfd_cloexec(file, FIRST_FREE)
+}
+
+impl Keeper {
+    fn prepare(launch: KeeperLaunch) -> io::Result<Self> {
+        let defaults = ChildDefaults::set_up()?;
+        set_name(c"shellyard-keep")?;
+        let signals = syscalls::open_signal_file(&SIGNALS)?;
+        let notify = launch.env.iter().find(|(name, _)| name == NOTIFY_VARIABLE);
+        let notify_address = notify.and_then(|(_, value)| parse_notify_address(value));
+        Ok(Self {
+            defaults,
+            started: Instant::now(),
+            signals: fcntl_dupfd_cloexec(signals, FIRST_FREE)?,
+            command: ServerCommand::new(&launch)?,
+            supervision: ServerSupervision::new(),
+            generation: 0,
+            server: None,
+            reader: MessageReader::default(),
+            held: HeldState::default(),
+            notify_address,
+            server_peak_bytes: 0,
+            exit_code: None,
+        })
+    }
+
+    /// Runs until everything is over, and returns the exit code.
+    fn run(&mut self) -> u8 {
+        self.start_server(ServerProgram::Current);
+        loop {
+            if let Some(code) = self.exit_code {
+                return code;
+            }
+            self.wait();
+            self.send_messages();
+            self.receive_messages();
+            while let Some(signal) = syscalls::read_signal(self.signals.as_fd()) {
+                self.take_signal(signal);
+            }
+            self.input(KeeperInput::TimePassed);
+        }
+    }
+
+    /// Waits for a signal, for the server, or for the next deadline.
+    fn wait(&self) {
+        let mut polled = vec![PollFd::new(&self.signals, PollFlags::IN)];
+        if let Some(server) = &self.server {
+            let wanted = if server.outgoing.is_empty() {
+                PollFlags::IN
+            } else {
+                PollFlags::IN | PollFlags::OUT
+            };
+            polled.push(PollFd::new(&server.socket, wanted));
+        }
+        let limit = self.supervision.next_deadline().map(|deadline| {
+            let left = deadline.saturating_sub(self.started.elapsed());
+            // Rounded up, so that the deadline has passed when the wait ends.
+            Timespec::try_from(left + Duration::from_millis(1)).unwrap_or_default()
+        });
+        // A signal ends the wait; everything is checked after each wait anyway.
+        poll(&mut polled, limit.as_ref()).ok();
+    }
+
+    fn input(&mut self, input: KeeperInput) {
+        let action = self.supervision.decide(input, self.started.elapsed());
+        match action {
+            None => {}
+            Some(KeeperAction::StartServer(program)) => {
+                if let Some(why) = self.supervision.last_failure() {
+                    report(&format!("{why}; starting it again"));
+                }
+                self.start_server(program);
+            }
+            Some(KeeperAction::KillServer) => self.signal_server(Signal::KILL),
+            Some(KeeperAction::ForwardSignal(number)) => {
+                if let Some(signal) = Signal::from_named_raw(number) {
+                    self.signal_server(signal);
+                }
+            }
+            Some(KeeperAction::AcceptCandidate) => self.command.accept_candidate(),
+            Some(KeeperAction::Finish { code, failure }) => {
+                if let Some(why) = failure {
+                    report(&format!("{why}; ending all jobs"));
+                }
+                self.exit_code = Some(self.finish(code));
+            }
+        }
+    }
+
+    fn start_server(&mut self, program: ServerProgram) {
+        self.generation += 1;
+        match self.command.start(program) {
+            Ok((pid, socket)) => {
+                let outgoing = self.first_messages();
+                self.server = Some(ServerProcess { pid, socket, outgoing });
+            }
+            Err(errno) => {
+                let why = io::Error::from(errno).to_string();
+                self.input(KeeperInput::ServerEnded(ServerEnd::NotStarted(why)));
+            }
+        }
+    }
+
+    fn first_messages(&self) -> VecDeque<OutgoingMessage> {
+        let hello = Hello {
+            version: PROTOCOL_VERSION,
+            generation: self.generation,
+            identity: self.defaults.identity(),
+            last_failure: self.supervision.last_failure().map(str::to_owned),
+            server_peak_bytes: self.server_peak_bytes,
+        };
+        let files = self.held.files.keys().cloned().map(OutgoingMessage::File);
+        let jobs = self.held.jobs.keys().copied().map(OutgoingMessage::Job);
+        let first = [OutgoingMessage::Hello(hello)].into_iter().chain(files).chain(jobs);
+        first.chain([OutgoingMessage::Complete]).collect()
+    }
+
+    fn signal_server(&self, signal: Signal) {
+        if let Some(server) = &self.server {
+            // It is not reaped yet, so the pid is its own. A dead server is fine.
+            kill_process(server.pid, signal).ok();
+        }
+    }
+
+    fn take_signal(&mut self, signal: i32) {
+        match signal {
+            libc::SIGCHLD => self.check_children(),
+            libc::SIGTERM | libc::SIGINT => self.input(KeeperInput::StopSignal(signal)),
+            other => self.input(KeeperInput::OtherSignal(other)),
+        }
+    }
+
+    /// Takes the statuses of children that have ended: the server, the first processes of jobs, and
+    /// adopted orphans.
+    fn check_children(&mut self) {
+        let ended = self.server.as_ref().and_then(|server| {
+            let exit = syscalls::try_wait(server.pid);
+            exit.unwrap_or(None)
+        });
+        if let Some(exit) = ended {
+            self.end_server(exit);
+        }
+        self.reap_children();
+    }
+
+    /// Takes the last messages of a dead server, and decides what comes next.
+    fn end_server(&mut self, exit: ChildExit) {
+        self.server_peak_bytes = self.server_peak_bytes.max(exit.max_rss_bytes);
+        self.receive_messages();
+        self.server = None;
+        let end = if libc::WIFSIGNALED(exit.status) {
+            ServerEnd::Signal(libc::WTERMSIG(exit.status))
+        } else {
+            ServerEnd::Code(u8::try_from(libc::WEXITSTATUS(exit.status)).unwrap_or(u8::MAX))
+        };
+        // Its children are ours now. The next server must hear of those that have ended.
+        self.reap_children();
+        self.input(KeeperInput::ServerEnded(end));
+    }
+
+    fn reap_children(&mut self) {
+        let children =
+            processes::children_of(getpid()).unwrap_or_else(|_| processes::all_children());
+        if children.is_empty() {
+            return;
+        }
+        let open_jobs = self.held.jobs.iter().filter_map(|(job, held)| match held.status {
+            LeaderStatus::Unknown | LeaderStatus::Unreaped(_) => Some((held.leader, *job)),
+            LeaderStatus::Reported(_) | LeaderStatus::Reaped(_) => None,
+        });
+        let leaders: HashMap<i32, u64> = open_jobs.collect();
+        let server = self.server.as_ref().map(|server| server.pid);
+        for pid in children.into_iter().filter(|pid| Some(*pid) != server) {
+            match leaders.get(&pid.as_raw_nonzero().get()) {
+                Some(job) => self.check_leader(*job, pid),
+                // An orphan that runs, or that is reaped by this.
+                None => drop(syscalls::try_wait(pid)),
+            }
+        }
+    }
+
+    fn check_leader(&mut self, job: u64, pid: Pid) {
+        let Some(held) = self.held.jobs.get_mut(&job) else { return };
+        if held.status != LeaderStatus::Unknown {
+            return;
+        }
+        if let Ok(Some(exit)) = syscalls::peek_exit(pid) {
+            held.status = LeaderStatus::Unreaped(exit);
+            if let Some(server) = &mut self.server {
+                server.outgoing.push_back(OutgoingMessage::Ended(job));
+            }
+            self.send_messages();
+        }
+    }
+
+    /// Sends what the server takes now. Never waits.
+    fn send_messages(&mut self) {
+        let Some(server) = &mut self.server else { return };
+        while let Some(next) = server.outgoing.front() {
+            match self.held.send(next, server.socket.as_fd()) {
+                Err(Errno::WOULDBLOCK) => return,
+                // A server that is gone is noticed by its end.
+                Ok(()) | Err(_) => drop(server.outgoing.pop_front()),
+            }
+        }
+    }
+
+    fn receive_messages(&mut self) {
+        while let Some(server) = &self.server {
+            let received = self.reader.receive(server.socket.as_fd(), RecvFlags::DONTWAIT);
+            let Ok(Received::Message(message, files)) = received else { return };
+            self.take_message(message, files);
+        }
+    }
+
+    fn take_message(&mut self, message: ServerMessage, files: Vec<OwnedFd>) {
+        match message {
+            ServerMessage::Ready => {
+                self.input(KeeperInput::ServerReady);
+                self.notify("READY=1");
+            }
+            ServerMessage::Notify { text } => self.notify(&text),
+            ServerMessage::Upgrade { program } => {
+                self.command.candidate = Some(OsString::from_vec(program).into());
+                self.input(KeeperInput::UpgradeRequested);
+            }
+            other => self.held.apply(other, files),
+        }
+    }
+
+    /// Tells the service manager something, if there is one.
+    fn notify(&self, text: &str) {
+        let Some(address) = &self.notify_address else { return };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None);
+        if let Ok(socket) = socket {
+            // A service manager that does not listen is not our concern.
+            sendto(socket, text.as_bytes(), SendFlags::NOSIGNAL, address).ok();
+        }
+    }
+
+    /// Ends everything that is left, and returns the exit code.
+    fn finish(&mut self, code: u8) -> u8 {
+        let scratch = self.held.files.get(SCRATCH_FILE).map(|held| PathBuf::from(&held.note));
+        let children = Children::default();
+        let mut filter = ServerProcessFilter::new(&self.defaults.tag());
+        let record = scratch.as_deref().and_then(guardian::read_record);
+        filter.recorded = record.map(|record| record.recorded).unwrap_or_default();
+        let mut sweeps = (0..SWEEPS).map(|_| filter.end_own(&children, &[]));
+        let is_anybody_left = !sweeps.any(|alive| alive.is_empty());
+        self.held.jobs.clear();
+        // If a process is still alive, some of the files keep it from writing elsewhere.
+        if let Some(scratch) = scratch.filter(|scratch| !is_anybody_left && scratch.exists()) {
+            // The next server tries again.
+            scratch::clean_up_after(&scratch).ok();
+        }
+        if is_anybody_left && code == 0 { 1 } else { code }
+    }
+}
+
+impl HeldState {
+    /// Sends one message to the server, with its files. A job or a file that is no longer held is
+    /// left out.
+    fn send(&self, message: &OutgoingMessage, socket: BorrowedFd<'_>) -> Result<(), Errno> {
+        let mut files: Vec<BorrowedFd<'_>> = Vec::new();
+        let message = match message {
+            OutgoingMessage::Hello(hello) => KeeperMessage::Hello(hello.clone()),
+            OutgoingMessage::Complete => KeeperMessage::Complete,
+            OutgoingMessage::File(name) => {
+                let Some(held) = self.files.get(name) else { return Ok(()) };
+                files.push(held.file.as_fd());
+                KeeperMessage::File { name: name.clone(), note: held.note.clone() }
+            }
+            OutgoingMessage::Job(job) => {
+                let Some(held) = self.jobs.get(job) else { return Ok(()) };
+                files.extend(held.files.iter().map(|(_, file)| file.as_fd()));
+                held.describe(*job)
+            }
+            OutgoingMessage::Ended(job) => {
+                let exit = self.jobs.get(job).and_then(|held| held.status.exit());
+                let Some(exit) = exit else { return Ok(()) };
+                KeeperMessage::Ended { job: *job, exit }
+            }
+        };
+        send_message(socket, &message, &files, SendFlags::DONTWAIT)
+    }
+}
+
+impl HeldJob {
+    fn describe(&self, job: u64) -> KeeperMessage {
+        KeeperMessage::Job {
+            job,
+            name: self.name.clone(),
+            leader: self.leader,
+            roles: self.files.iter().map(|(role, _)| role.clone()).collect(),
+            state: self.state.clone(),
+            exit: self.status.exit(),
+        }
+    }
+}
+
+/// Returns the address that the service manager listens on: a path, or an abstract name after `@`.
+fn parse_notify_address(value: &OsStr) -> Option<SocketAddrUnix> {
+    match value.as_bytes() {
+        [b'@', name @ ..] => SocketAddrUnix::new_abstract_name(name).ok(),
+        path @ [b'/', ..] => SocketAddrUnix::new(path).ok(),
+        _ => None,
+    }
+}

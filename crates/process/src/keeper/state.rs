@@ -1,0 +1,464 @@
+//! The decisions of the keeper: when to start the server, and when to give up.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// The exit code of a server that wants the keeper to start another program in its place.
+pub const UPGRADE_EXIT_CODE: u8 = 86;
+
+/// The time in which failures are counted, and the number at which the keeper gives up.
+const FAILURE_PERIOD: Duration = Duration::from_secs(60);
+const MOST_FAILURES: usize = 5;
+
+/// The pause before the server is started again, by the number of recent failures.
+const PAUSES: [Duration; MOST_FAILURES] = [
+    Duration::ZERO,
+    Duration::ZERO,
+    Duration::from_millis(200),
+    Duration::from_secs(1),
+    Duration::from_secs(3),
+];
+
+/// The time in which a new program has to become ready.
+const UPGRADE_LIMIT: Duration = Duration::from_secs(30);
+
+/// The way in which a server ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ServerEnd {
+    Code(u8),
+    Signal(i32),
+    /// It could not be started, for this reason.
+    NotStarted(String),
+}
+
+impl ServerEnd {
+    fn describe(&self) -> String {
+        match self {
+            Self::Code(code) => format!("exited with code {code}"),
+            Self::Signal(signal) => format!("was ended by signal {signal}"),
+            Self::NotStarted(why) => format!("could not be started: {why}"),
+        }
+    }
+
+    /// Returns the exit code of a keeper that ends with this server.
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Code(code) => *code,
+            Self::Signal(signal) => u8::try_from(*signal).unwrap_or(0).saturating_add(128),
+            Self::NotStarted(_) => 1,
+        }
+    }
+
+    /// Returns the exit code after somebody asked the server to end.
+    fn exit_code_after_stop(&self) -> u8 {
+        match self {
+            // It had not set up its signals yet.
+            Self::Signal(libc::SIGTERM | libc::SIGINT) => 0,
+            Self::Code(_) | Self::Signal(_) | Self::NotStarted(_) => self.exit_code(),
+        }
+    }
+}
+
+/// The program that is started as the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ServerProgram {
+    /// The program that was ready last, or the first one.
+    Current,
+    /// The program of an upgrade. It becomes the current one when it is ready.
+    Candidate,
+}
+
+/// An event that the keeper reacts to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum KeeperInput {
+    ServerReady,
+    UpgradeRequested,
+    ServerEnded(ServerEnd),
+    /// A signal that asks the server to end.
+    StopSignal(i32),
+    /// A signal with another meaning for the server.
+    OtherSignal(i32),
+    TimePassed,
+}
+
+/// An action of the keeper.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum KeeperAction {
+    StartServer(ServerProgram),
+    KillServer,
+    ForwardSignal(i32),
+    /// Make the candidate the current program.
+    AcceptCandidate,
+    /// End all jobs, and exit with this code.
+    Finish {
+        code: u8,
+        failure: Option<String>,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// A server runs and is not ready yet.
+    Starting {
+        program: ServerProgram,
+        deadline: Option<Duration>,
+    },
+    Ready,
+    /// No server runs.
+    Pausing {
+        until: Duration,
+    },
+    Over,
+}
+
+/// The state of the keeper about its server. Times are durations since the keeper started.
+#[derive(Debug)]
+pub(crate) struct ServerSupervision {
+    phase: Phase,
+    /// `true` once any server was ready: before that, a server that ends is a failed start.
+    has_been_ready: bool,
+    is_stopping: bool,
+    is_upgrade_requested: bool,
+    /// The times of the recent failures, oldest first.
+    failures: VecDeque<Duration>,
+    last_failure: Option<String>,
+}
+
+impl ServerSupervision {
+    /// Returns the state in which the first server was just started.
+    pub(crate) const fn new() -> Self {
+        Self {
+            phase: Phase::Starting { program: ServerProgram::Current, deadline: None },
+            has_been_ready: false,
+            is_stopping: false,
+            is_upgrade_requested: false,
+            failures: VecDeque::new(),
+            last_failure: None,
+        }
+    }
+
+    /// Returns the reason why the previous server, or an upgrade, ended.
+    pub(crate) fn last_failure(&self) -> Option<&str> {
+        self.last_failure.as_deref()
+    }
+
+    /// Returns the time of the next [`KeeperInput::TimePassed`], if one is needed.
+    pub(crate) const fn next_deadline(&self) -> Option<Duration> {
+        match self.phase {
+            Phase::Starting { deadline, .. } => deadline,
+            Phase::Pausing { until } => Some(until),
+            Phase::Ready | Phase::Over => None,
+        }
+    }
+
+    /// Changes the state, and returns the action to take.
+    pub(crate) fn decide(&mut self, input: KeeperInput, now: Duration) -> Option<KeeperAction> {
+        match input {
+            KeeperInput::ServerReady => self.server_ready(),
+            KeeperInput::UpgradeRequested => {
+                self.is_upgrade_requested = self.phase == Phase::Ready;
+                None
+            }
+            KeeperInput::ServerEnded(end) => self.server_ended(&end, now),
+            KeeperInput::StopSignal(signal) => self.stop(signal),
+            KeeperInput::OtherSignal(signal) => {
+                // A server that is starting reads everything anew anyway.
+                (self.phase == Phase::Ready).then_some(KeeperAction::ForwardSignal(signal))
+            }
+            KeeperInput::TimePassed => self.time_passed(now),
+        }
+    }
+
+    fn server_ready(&mut self) -> Option<KeeperAction> {
+        let Phase::Starting { program, .. } = self.phase else { return None };
+        self.phase = Phase::Ready;
+        self.has_been_ready = true;
+        (program == ServerProgram::Candidate).then_some(KeeperAction::AcceptCandidate)
+    }
+
+    fn stop(&mut self, signal: i32) -> Option<KeeperAction> {
+        self.is_stopping = true;
+        match self.phase {
+            Phase::Starting { .. } | Phase::Ready => Some(KeeperAction::ForwardSignal(signal)),
+            Phase::Pausing { .. } => self.finish(0, None),
+            Phase::Over => None,
+        }
+    }
+
+    fn server_ended(&mut self, end: &ServerEnd, now: Duration) -> Option<KeeperAction> {
+        let is_upgrade = std::mem::take(&mut self.is_upgrade_requested)
+            && *end == ServerEnd::Code(UPGRADE_EXIT_CODE);
+        let phase = self.phase;
+        match phase {
+            Phase::Pausing { .. } | Phase::Over => None,
+            Phase::Starting { .. } | Phase::Ready if self.is_stopping => {
+                self.finish(end.exit_code_after_stop(), None)
+            }
+            Phase::Starting { .. } if !self.has_been_ready => self.finish(end.exit_code(), None),
+            Phase::Starting { program: ServerProgram::Candidate, deadline } => {
+                // Without a deadline it was killed because the deadline had passed.
+                let why = match deadline {
+                    Some(_) => end.describe(),
+                    None => format!("was not ready after {} seconds", UPGRADE_LIMIT.as_secs()),
+                };
+                self.last_failure = Some(format!("the new program {why}"));
+                self.start(ServerProgram::Current, None)
+            }
+            Phase::Starting { program: ServerProgram::Current, .. } => self.fail(end, now),
+            Phase::Ready if *end == ServerEnd::Code(0) => self.finish(0, None),
+            Phase::Ready if is_upgrade => {
+                self.last_failure = None;
+                self.start(ServerProgram::Candidate, Some(now + UPGRADE_LIMIT))
+            }
+            // The program itself works: somebody else killed it, or the host had no memory left.
+            Phase::Ready if *end == ServerEnd::Signal(libc::SIGKILL) => {
+                self.last_failure = Some(format!("the server {}", end.describe()));
+                self.start(ServerProgram::Current, None)
+            }
+            Phase::Ready => self.fail(end, now),
+        }
+    }
+
+    fn fail(&mut self, end: &ServerEnd, now: Duration) -> Option<KeeperAction> {
+        let why = format!("the server {}", end.describe());
+        self.last_failure = Some(why.clone());
+        self.failures.retain(|time| now.saturating_sub(*time) < FAILURE_PERIOD);
+        self.failures.push_back(now);
+        if self.failures.len() >= MOST_FAILURES {
+            let why = format!("{why}, for the {MOST_FAILURES}th time in a minute");
+            return self.finish(1, Some(why));
+        }
+        let pause = PAUSES.get(self.failures.len()).copied().unwrap_or_default();
+        if pause.is_zero() {
+            return self.start(ServerProgram::Current, None);
+        }
+        self.phase = Phase::Pausing { until: now + pause };
+        None
+    }
+
+    fn time_passed(&mut self, now: Duration) -> Option<KeeperAction> {
+        match self.phase {
+            Phase::Pausing { until } if until <= now => self.start(ServerProgram::Current, None),
+            Phase::Starting { program, deadline: Some(deadline) } if deadline <= now => {
+                self.phase = Phase::Starting { program, deadline: None };
+                Some(KeeperAction::KillServer)
+            }
+            Phase::Pausing { .. } | Phase::Starting { .. } | Phase::Ready | Phase::Over => None,
+        }
+    }
+
+    fn start(
+        &mut self,
+        program: ServerProgram,
+        deadline: Option<Duration>,
+    ) -> Option<KeeperAction> {
+        self.phase = Phase::Starting { program, deadline };
+        Some(KeeperAction::StartServer(program))
+    }
+
+    fn finish(&mut self, code: u8, failure: Option<String>) -> Option<KeeperAction> {
+        self.phase = Phase::Over;
+        Some(KeeperAction::Finish { code, failure })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: Option<KeeperAction> = Some(KeeperAction::StartServer(ServerProgram::Current));
+    const START_NEW: Option<KeeperAction> =
+        Some(KeeperAction::StartServer(ServerProgram::Candidate));
+
+    fn ended(end: ServerEnd) -> KeeperInput {
+        KeeperInput::ServerEnded(end)
+    }
+
+    fn code(code: u8) -> KeeperInput {
+        ended(ServerEnd::Code(code))
+    }
+
+    fn killed(signal: i32) -> KeeperInput {
+        ended(ServerEnd::Signal(signal))
+    }
+
+    fn finish(code: u8) -> Option<KeeperAction> {
+        Some(KeeperAction::Finish { code, failure: None })
+    }
+
+    /// Checks the action for each input; the number is the time in milliseconds.
+    #[track_caller]
+    fn check(steps: &[(u64, KeeperInput, Option<KeeperAction>)]) -> ServerSupervision {
+        let mut state = ServerSupervision::new();
+        for (number, (time, input, expected)) in steps.iter().enumerate() {
+            let action = state.decide(input.clone(), Duration::from_millis(*time));
+            assert_eq!(action, *expected, "step {number}: {input:?}");
+        }
+        state
+    }
+
+    #[test]
+    fn a_server_that_was_never_ready_ends_the_keeper_with_its_code() {
+        for (end, expected) in [
+            (ServerEnd::Code(0), 0),
+            (ServerEnd::Code(2), 2),
+            (ServerEnd::Signal(6), 134),
+            (ServerEnd::Code(UPGRADE_EXIT_CODE), UPGRADE_EXIT_CODE),
+            (ServerEnd::NotStarted("gone".to_owned()), 1),
+        ] {
+            check(&[(0, ended(end), finish(expected))]);
+        }
+    }
+
+    #[test]
+    fn a_server_that_ends_by_itself_ends_the_keeper() {
+        check(&[(0, KeeperInput::ServerReady, None), (9, code(0), finish(0))]);
+    }
+
+    #[test]
+    fn a_crashed_server_is_started_again_after_growing_pauses() {
+        let state = check(&[
+            (0, KeeperInput::ServerReady, None),
+            (10, code(101), START),
+            (20, KeeperInput::ServerReady, None),
+            (30, killed(6), None),
+            (229, KeeperInput::TimePassed, None),
+            (230, KeeperInput::TimePassed, START),
+            (240, killed(11), None),
+            (1239, KeeperInput::TimePassed, None),
+            (1240, KeeperInput::TimePassed, START),
+            (1250, KeeperInput::ServerReady, None),
+            (1260, ended(ServerEnd::NotStarted("no file".to_owned())), None),
+        ]);
+        assert_eq!(state.last_failure(), Some("the server could not be started: no file"));
+        assert_eq!(state.next_deadline(), Some(Duration::from_millis(4260)));
+    }
+
+    #[test]
+    fn the_fifth_failure_in_a_minute_ends_the_keeper_and_old_ones_do_not_count() {
+        let mut state = ServerSupervision::new();
+        let mut fail_at = |seconds: u64| {
+            let now = Duration::from_secs(seconds);
+            state.decide(KeeperInput::ServerReady, now);
+            let action = state.decide(code(1), now);
+            if action.is_none() {
+                state.decide(KeeperInput::TimePassed, now + Duration::from_secs(3));
+            }
+            action
+        };
+        for seconds in [0, 10, 20, 30] {
+            assert!(!matches!(fail_at(seconds), Some(KeeperAction::Finish { .. })));
+        }
+        // The first is more than a minute old.
+        assert!(!matches!(fail_at(60), Some(KeeperAction::Finish { .. })));
+        let last = fail_at(66);
+        let Some(KeeperAction::Finish { code: 1, failure: Some(why) }) = last else {
+            panic!("{last:?}");
+        };
+        assert!(why.starts_with("the server exited with code 1, "), "{why}");
+    }
+
+    #[test]
+    fn a_ready_server_that_is_killed_from_outside_is_always_started_again() {
+        let mut steps = Vec::new();
+        for time in 0..20 {
+            steps.push((time, KeeperInput::ServerReady, None));
+            steps.push((time, killed(libc::SIGKILL), START));
+        }
+        let state = check(&steps);
+        assert_eq!(state.last_failure(), Some("the server was ended by signal 9"));
+    }
+
+    #[test]
+    fn signals_reach_a_server_that_can_take_them() {
+        let forward = |signal| Some(KeeperAction::ForwardSignal(signal));
+        check(&[
+            (0, KeeperInput::OtherSignal(libc::SIGHUP), None),
+            (0, KeeperInput::ServerReady, None),
+            (0, KeeperInput::OtherSignal(libc::SIGHUP), forward(libc::SIGHUP)),
+            (0, KeeperInput::StopSignal(libc::SIGTERM), forward(libc::SIGTERM)),
+            (0, KeeperInput::StopSignal(libc::SIGTERM), forward(libc::SIGTERM)),
+            (1, code(3), finish(3)),
+        ]);
+        check(&[
+            (0, KeeperInput::StopSignal(libc::SIGINT), forward(libc::SIGINT)),
+            (1, killed(libc::SIGINT), finish(0)),
+        ]);
+    }
+
+    #[test]
+    fn a_server_that_crashes_while_it_stops_is_not_started_again() {
+        let forward = Some(KeeperAction::ForwardSignal(libc::SIGTERM));
+        check(&[
+            (0, KeeperInput::ServerReady, None),
+            (0, KeeperInput::StopSignal(libc::SIGTERM), forward),
+            (1, killed(libc::SIGKILL), finish(137)),
+        ]);
+    }
+
+    #[test]
+    fn a_stop_without_a_server_ends_the_keeper() {
+        check(&[
+            (0, KeeperInput::ServerReady, None),
+            (0, code(1), START),
+            (0, code(1), None),
+            (1, KeeperInput::StopSignal(libc::SIGTERM), finish(0)),
+            (9999, KeeperInput::TimePassed, None),
+        ]);
+    }
+
+    #[test]
+    fn a_new_program_that_is_ready_replaces_the_old_one() {
+        let state = check(&[
+            (0, KeeperInput::ServerReady, None),
+            (1, KeeperInput::UpgradeRequested, None),
+            (2, code(UPGRADE_EXIT_CODE), START_NEW),
+            (3, KeeperInput::ServerReady, Some(KeeperAction::AcceptCandidate)),
+            (40_000, KeeperInput::TimePassed, None),
+        ]);
+        assert_eq!(state.last_failure(), None);
+    }
+
+    #[test]
+    fn the_old_program_is_started_if_the_new_one_fails() {
+        for (end, why) in [
+            (ServerEnd::Code(2), "the new program exited with code 2"),
+            (ServerEnd::Code(0), "the new program exited with code 0"),
+            (ServerEnd::NotStarted("no".into()), "the new program could not be started: no"),
+        ] {
+            let state = check(&[
+                (0, KeeperInput::ServerReady, None),
+                (1, KeeperInput::UpgradeRequested, None),
+                (2, code(UPGRADE_EXIT_CODE), START_NEW),
+                (3, ended(end), START),
+                (4, KeeperInput::ServerReady, None),
+            ]);
+            assert_eq!(state.last_failure(), Some(why));
+        }
+    }
+
+    #[test]
+    fn a_new_program_that_is_never_ready_is_killed() {
+        let state = check(&[
+            (0, KeeperInput::ServerReady, None),
+            (1, KeeperInput::UpgradeRequested, None),
+            (2, code(UPGRADE_EXIT_CODE), START_NEW),
+            (30_001, KeeperInput::TimePassed, None),
+            (30_002, KeeperInput::TimePassed, Some(KeeperAction::KillServer)),
+            (30_003, killed(libc::SIGKILL), START),
+        ]);
+        assert_eq!(state.last_failure(), Some("the new program was not ready after 30 seconds"));
+    }
+
+    #[test]
+    fn a_server_that_crashes_during_an_upgrade_request_is_started_from_the_old_program() {
+        check(&[
+            (0, KeeperInput::ServerReady, None),
+            (1, KeeperInput::UpgradeRequested, None),
+            (2, killed(6), START),
+            (3, KeeperInput::ServerReady, None),
+            // Nobody asked for this one.
+            (4, code(UPGRADE_EXIT_CODE), None),
+        ]);
+    }
+}
