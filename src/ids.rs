@@ -5,6 +5,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
 
 /// A tenant, by its name. Cheap to copy: each name is stored once, for the lifetime of the process.
@@ -46,6 +48,19 @@ impl TenantId {
     #[must_use]
     pub const fn name(self) -> &'static str {
         self.0
+    }
+}
+
+impl Serialize for TenantId {
+    fn serialize<S: Serializer>(&self, output: S) -> Result<S::Ok, S::Error> {
+        output.serialize_str(self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for TenantId {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        let name = <std::borrow::Cow<'de, str>>::deserialize(input)?;
+        Self::parse(&name).map_err(D::Error::custom)
     }
 }
 
@@ -102,7 +117,7 @@ impl fmt::Display for JobNumber {
 }
 
 /// The id of a job: its tenant and its number. A number alone does not identify a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct JobId {
     tenant: TenantId,
     number: u64,
@@ -140,7 +155,8 @@ impl fmt::Display for JobId {
 
 /// The conversation in which a caller sends its requests. Callers of one tenant may read each other's
 /// jobs by number; a request without a number is about the jobs of its own session.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum CallerSession {
     /// A session of a legacy HTTP client, by its id.
     Http(Arc<str>),

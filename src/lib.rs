@@ -5,6 +5,7 @@
 
 pub mod app;
 pub mod bounded_read;
+mod byte_text;
 pub mod cli;
 pub mod client;
 pub mod config;
@@ -14,6 +15,8 @@ pub mod filter;
 pub mod http;
 pub mod ids;
 pub mod job;
+mod job_key;
+pub mod journal;
 pub mod lines;
 pub mod mcp;
 pub mod outcome;

@@ -3,10 +3,13 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+
 pub use shellyard_process::{ResourceUsage, StartError};
 
 /// The outcome of a job.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// The leader (the first process of the job) exited by itself.
     Exited { code: i32 },
@@ -94,7 +97,8 @@ impl JobFault {
 }
 
 /// The origin of a stop request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum StopBy {
     Client,
     /// The call that waited for the job was cancelled.
@@ -124,7 +128,8 @@ pub fn format_not_run(waited: Duration) -> String {
 }
 
 /// The limit that a job reached. Each value is the limit itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum LimitKind {
     OutputBytes(u64),
     OutputLines(u64),
@@ -220,7 +225,7 @@ impl JobEnding {
 }
 
 /// The way in which the server ended a process tree.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KillNote {
     /// The signal that was sent first.
     pub first: i32,

@@ -4,6 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::byte_text;
 use crate::confinement::{GrantedConfinement, ResourceLimits};
 use crate::ids::{CallerSession, TenantId};
 use crate::trace::CallTrace;
@@ -15,11 +18,16 @@ pub use shellyard_process::{JOB_VARIABLE, StreamMode};
 pub const DEFAULT_LANE: &str = "default";
 
 /// A complete job specification: all defaults are filled in.
-#[derive(Debug, Clone, PartialEq, Eq)]
+///
+/// Its serialized form has neither the values of variables nor the text of the standard input: these may
+/// be secrets, and only a job that still has to start needs them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobSpec {
     pub program: JobProgram,
+    #[serde(with = "byte_text")]
     pub cwd: PathBuf,
     /// Variables added to the job's environment.
+    #[serde(serialize_with = "serialize_names", deserialize_with = "deserialize_names")]
     pub env: Vec<(String, String)>,
     pub stdin: Stdin,
     /// The pipes of the output; a job in a terminal is always merged.
@@ -29,9 +37,11 @@ pub struct JobSpec {
     /// The sandbox that the job gets.
     pub confinement: GrantedConfinement,
     /// The reason why the policy could not judge the command, if it runs in a sandbox because of that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doubt: Option<Arc<str>>,
     pub on_large_output: LargeOutput,
     /// The caller's description of the job, shown in lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     pub lane: String,
     /// The priority among the waiting jobs of the same tenant.
@@ -41,6 +51,7 @@ pub struct JobSpec {
     pub kind: JobKind,
     pub shell: ShellUse,
     /// The path of the shell; `None` = the configured one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shell_path: Option<String>,
     pub tenant: TenantId,
     pub client: JobClient,
@@ -48,17 +59,36 @@ pub struct JobSpec {
     pub session: CallerSession,
     /// The longest wait for the last output after the leader has ended, while its children still
     /// hold the pipes open; `None` = as configured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain_max: Option<Duration>,
     /// The trace of the call that submitted the job.
     pub trace: CallTrace,
 }
 
+/// Writes the names of variables without their values.
+fn serialize_names<S: Serializer>(
+    variables: &[(String, String)],
+    output: S,
+) -> Result<S::Ok, S::Error> {
+    output.collect_seq(variables.iter().map(|(name, _)| name))
+}
+
+/// Reads the names of variables; the values are empty.
+fn deserialize_names<'de, D: Deserializer<'de>>(
+    input: D,
+) -> Result<Vec<(String, String)>, D::Error> {
+    let names = Vec::<String>::deserialize(input)?;
+    Ok(names.into_iter().map(|name| (name, String::new())).collect())
+}
+
 /// The program that submitted a job, as it introduced itself.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct JobClient {
     pub name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// The directory in which the client was started, if it is known.
+    #[serde(default, with = "byte_text::option", skip_serializing_if = "Option::is_none")]
     pub directory: Option<Arc<Path>>,
 }
 
@@ -79,7 +109,8 @@ impl JobClient {
 }
 
 /// The kind of a job: how long it is expected to run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum JobKind {
     /// A command that ends by itself. It has a timeout, and holds its slot until it has ended.
     Command,
@@ -89,7 +120,8 @@ pub enum JobKind {
 }
 
 /// The way in which the shell is started for shell text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ShellUse {
     /// The shell runs with its own defaults.
     Configured,
@@ -99,7 +131,8 @@ pub enum ShellUse {
 }
 
 /// The program of a job.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum JobProgram {
     Shell(String),
     /// A program with its arguments, started without a shell.
@@ -129,12 +162,13 @@ impl JobProgram {
 }
 
 /// The standard input of a job.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Stdin {
     /// End of file at the first read.
     Closed,
     /// This text, then end of file.
-    Text(String),
+    Text(#[serde(skip)] String),
     /// A pipe that stays open, so that input can be sent later.
     Open,
     /// The server's own standard input, for `shellyard run`.
@@ -147,7 +181,7 @@ pub enum Stdin {
 pub const NO_TIMEOUT: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// Time and output limits of one run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunLimits {
     /// The job is ended after this time.
     pub timeout: Duration,
@@ -162,7 +196,8 @@ pub struct RunLimits {
 }
 
 /// The treatment of a job whose output is large.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum LargeOutput {
     /// All output is stored, up to the job's limit, where the job is ended.
     Spill,
@@ -179,7 +214,8 @@ impl LargeOutput {
 }
 
 /// The way in which the caller of a job waits for it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum CallMode {
     /// The call waits for the job.
     #[default]
@@ -189,7 +225,10 @@ pub enum CallMode {
 }
 
 /// The order in which the waiting jobs of one tenant start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
 pub enum Priority {
     Low,
     #[default]

@@ -5,6 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use data_encoding::HEXLOWER;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The longest `tracestate` that is passed on, in bytes: the minimum that the standard demands.
 const MAX_STATE: usize = 512;
@@ -71,15 +73,39 @@ impl TraceContext {
     }
 }
 
+/// The headers `traceparent` and `tracestate`.
+#[derive(Serialize, Deserialize)]
+struct TraceHeaders {
+    parent: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    state: Option<Arc<str>>,
+}
+
+impl Serialize for TraceContext {
+    fn serialize<S: Serializer>(&self, output: S) -> Result<S::Ok, S::Error> {
+        let parent = self.format_traceparent();
+        TraceHeaders { parent, state: self.state.clone() }.serialize(output)
+    }
+}
+
+impl<'de> Deserialize<'de> for TraceContext {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        let TraceHeaders { parent, state } = TraceHeaders::deserialize(input)?;
+        let context = Self::parse(&parent, state.as_deref());
+        context.ok_or_else(|| D::Error::custom("not a traceparent"))
+    }
+}
+
 /// The trace context of a call.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallTrace {
     pub context: TraceContext,
     pub begun_by: BegunBy,
 }
 
 /// The side that started a trace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum BegunBy {
     /// The caller, who sent a trace context and so knows the trace id.
     Caller,

@@ -8,7 +8,6 @@ use tokio::sync::watch;
 
 use super::actor::{Supervision, SupervisorMsg, SupervisorSettings};
 use super::address::{Address, Sampler, SupervisorAddress};
-use super::job_key::JobKey;
 use super::pressure::{Pressure, PressureWatch};
 use super::queue::{QueueLimits, QueueOverview, QueuePosition, UnknownLane};
 use super::queue_stats::collect_queue_stats;
@@ -18,6 +17,7 @@ use super::retention::RetentionBounds;
 use super::root_supervisor::RootSupervisor;
 use crate::ids::{JobId, TenantId};
 use crate::job::{JobHandle, JobVariables, StopRequest};
+use crate::job_key::JobKey;
 use crate::outcome::JobEnding;
 use crate::process::OpenedDir;
 use crate::spec::JobSpec;

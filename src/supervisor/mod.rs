@@ -13,7 +13,6 @@ mod activity;
 mod actor;
 mod address;
 mod handle;
-mod job_key;
 mod pressure;
 pub mod queue;
 mod queue_stats;
@@ -25,10 +24,10 @@ mod spending;
 #[cfg(test)]
 mod tests;
 
+pub use crate::job_key::{JobKey, KeyDifference};
 pub use actor::SupervisorSettings;
 pub use address::read_pressure;
 pub use handle::{OnJobEnd, SubmitRequest, Supervisor};
-pub use job_key::{JobKey, KeyDifference};
 pub use pressure::{HostResource, Pressure, PressureLevels, PressureWatch};
 pub use queue::{
     HoldingJob, HoldingJobs, LaneLimits, LaneOverview, QueueLimits, QueueOverview, QueuePosition,

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use super::job_key::KeyDifference;
 use super::registry::format_size;
 use crate::ids::JobId;
+use crate::job_key::KeyDifference;
 
 /// The reason why a job was not accepted. No trace of the job is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant, SystemTime};
 
 use thiserror::Error;
 
-use super::job_key::JobKey;
 use super::refusal::SubmitRefusal;
 use super::retention::{FinishedJob, FinishedJobs, JobRemains, Retention};
 use crate::ids::{JobId, JobNumber, TenantId};
 use crate::job::JobHandle;
+use crate::job_key::JobKey;
 use crate::telemetry::FreedReason;
 use crate::telemetry::audit::format_rfc3339;
 

@@ -4,9 +4,12 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// The rights of a job on its host. Loosest first: a later profile allows nothing that an earlier
 /// one forbids.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum SandboxProfile {
     /// Everything that the server's user may do.
     None,
@@ -56,7 +59,8 @@ impl SandboxProfile {
 }
 
 /// The permission to reach other hosts, and programs on this host by their addresses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum NetworkAccess {
     /// The network of the host.
     On,
@@ -80,7 +84,7 @@ impl NetworkAccess {
 }
 
 /// The confinement of a job: a profile and network access.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Confinement {
     /// The profile of the sandbox.
     pub profile: SandboxProfile,
@@ -106,7 +110,8 @@ impl fmt::Display for Confinement {
 }
 
 /// The mechanism that enforces a confinement, strongest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Backend {
     /// The job's own namespaces (users, processes, mounts, network), and everything that the other
     /// backends do.
@@ -141,7 +146,7 @@ impl Backend {
 }
 
 /// The confinement of a job: requested, in effect, and the backend that enforces it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct GrantedConfinement {
     /// The confinement that the settings or the call request.
     pub requested: Confinement,
@@ -168,7 +173,8 @@ impl GrantedConfinement {
 }
 
 /// The resource limits of one job. `None` means no limit of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ResourceLimits {
     /// Memory of all its processes together, in bytes.
     pub memory: Option<u64>,

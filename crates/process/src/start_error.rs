@@ -4,10 +4,12 @@ use std::path::{Path, PathBuf};
 use std::{fmt, fs, io};
 
 use rustix::process::{Resource, getrlimit, getuid};
+use serde::{Deserialize, Deserializer, Serialize};
 use thiserror::Error;
 
 /// A reason why no process was started. Each message says what to do about it.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum StartError {
     /// The program does not exist.
     #[error("`{program}` was not found in PATH; check the name, or give its full path")]
@@ -43,7 +45,8 @@ pub enum StartError {
     #[error("{what} contains a NUL byte, which no program can be given; remove it")]
     NulByte {
         /// The value that contains it.
-        what: &'static str,
+        #[serde(deserialize_with = "deserialize_nul_place")]
+        what: StaticText,
     },
     /// The required sandbox could not be set up, and the process was not run with less.
     #[error(
@@ -77,6 +80,20 @@ pub enum StartError {
         /// The system's own message.
         why: String,
     },
+}
+
+/// A text of this program. As a reference it could only be read from text that lives forever: serde takes every
+/// reference for a part of its input.
+type StaticText = &'static str;
+
+/// The values of [`StartError::NulByte`].
+const NUL_PLACES: [&str; 6] =
+    ["the program's name", "an argument", "PATH", "the environment", "cwd", "command"];
+
+/// Reads the place of a NUL byte; a place that this version does not know becomes `a value`.
+fn deserialize_nul_place<'de, D: Deserializer<'de>>(input: D) -> Result<&'static str, D::Error> {
+    let text = String::deserialize(input)?;
+    Ok(NUL_PLACES.into_iter().find(|place| *place == text).unwrap_or("a value"))
 }
 
 impl StartError {

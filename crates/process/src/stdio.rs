@@ -509,7 +509,8 @@ pub enum LaunchStdin {
 }
 
 /// The pipes of a process's standard output and standard error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum StreamMode {
     /// Both are the same pipe: the order in which the process writes to them is kept.
     Merged,

@@ -491,7 +491,7 @@ pub struct Exit {
 }
 
 /// CPU time and memory of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct ResourceUsage {
     /// User and system time.
     pub cpu: Duration,

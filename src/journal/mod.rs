@@ -1,0 +1,37 @@
+//! The journal: a record of every job in the data directory, from which the next server goes on.
+//!
+//! - **Records** (`record.rs`) are JSON lines with a CRC, in segments (`segment.rs`). A torn or damaged line is
+//!   found by its CRC and left out. Everything else is read: lines after it, too.
+//! - **Segments** begin with a checkpoint of all live records, so that older segments can be removed. The last
+//!   but one is kept until the next is begun: if the host fails before the disk has the new segment, the old
+//!   one is still there.
+//! - **Thread.** One thread owns the files, and writes all records that wait with one call (`writer.rs`). It
+//!   stores the place of each live record, not the record itself.
+//! - **Failures.** When the disk is full, a reserve file is removed to make room. When that is not enough, or the
+//!   directory is read-only or gone, the journal is degraded: records wait in memory, within a bound, until it
+//!   can be written again. After a failed `fsync` the kernel may have forgotten what was written, so the journal
+//!   goes on in a new segment.
+
+mod durability;
+mod error;
+mod handle;
+mod live_records;
+mod record;
+mod replay;
+mod reserve;
+mod segment;
+mod segment_file;
+mod state;
+mod write_queue;
+mod writer;
+
+
+pub use durability::Durability;
+pub use error::JournalError;
+pub use handle::{Journal, JournalCounts, JournalHealth, JournalTicket};
+pub use record::{
+    AcceptedJob, EndedJob, FreedNote, InheritedVariable, JobInputs, LastingApproval, NextNumber,
+    QueuedJob, Record, StartedJob, StartingJob, StoredEnding, StoredJson, now_ms, restore_instant,
+};
+pub use replay::{ReplayReport, replay_bytes};
+pub use state::{EndedRecords, JournalState, UnfinishedJob};
