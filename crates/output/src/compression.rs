@@ -1,12 +1,11 @@
 //! Compression of closed logs: independent zstd frames, each of which can be read alone.
 //!
-//! The file consists of frames only, so `zstd -d` turns it into the log again.
+//! The file consists of frames only, so `zstd -d` turns it into the log again. The file of a durable
+//! log ends with a table of its frames, in a frame that decoders skip (`frame_table.rs`).
 
-use std::collections::VecDeque;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::{io, thread};
 
 use tokio::sync::{Semaphore, oneshot};
@@ -15,6 +14,8 @@ use zstd::zstd_safe::CParameter;
 
 use super::segment::LogSegment;
 use crate::counters::{Counters, SpillOperation};
+use crate::frame_cache::{CachedPart, FrameCache, FrameKey};
+use crate::frame_table::FrameTable;
 use crate::spill::{SpillDir, SpillFile};
 
 /// Uncompressed bytes of a frame, which a read at a random offset has to decode.
@@ -33,9 +34,10 @@ const SAMPLES: u64 = 8;
 pub(crate) struct CompressedLog {
     file: SpillFile,
     raw_bytes: u64,
-    frame_bytes: u64,
-    /// The end of each frame in the file.
-    ends: Vec<u64>,
+    /// The size of the file.
+    stored_bytes: u64,
+    /// The frames; `None` if they are read from the file when they are needed.
+    table: Option<FrameTable>,
     cache: Arc<FrameCache>,
     /// The number of this log in the cache.
     number: u64,
@@ -77,16 +79,28 @@ impl UncompressedLog {
             }
         }
         ends.shrink_to_fit();
-        drop(written);
-        into.end_writing();
-        Ok(Some(CompressedLog {
-            file: into,
-            raw_bytes: self.bytes,
-            frame_bytes,
-            ends,
-            cache: Arc::clone(cache),
-            number: cache.number_for_log(),
-        }))
+        let table = FrameTable { frame_bytes, ends };
+        let compressed = match self
+            .file
+            .log_part()
+            .and_then(|(log, part)| part.compressed().map(|part| (log, part)))
+        {
+            None => {
+                drop(written);
+                into.end_writing();
+                CompressedLog::new(into, self.bytes, end, Some(table), cache)
+            }
+            Some((log, part)) => {
+                let encoded = table.encode(self.bytes);
+                written.write_all_at(&encoded, end)?;
+                drop(written);
+                // From here on a server that starts finds the compressed file.
+                let file = into.rename(log, part)?;
+                file.end_writing();
+                CompressedLog::new(file, self.bytes, end + encoded.len() as u64, None, cache)
+            }
+        };
+        Ok(Some(compressed))
     }
 }
 
@@ -146,14 +160,74 @@ impl<'a> FrameEncoder<'a> {
 }
 
 impl CompressedLog {
+    fn new(
+        file: SpillFile,
+        raw_bytes: u64,
+        stored_bytes: u64,
+        table: Option<FrameTable>,
+        cache: &Arc<FrameCache>,
+    ) -> Self {
+        let number = cache.number_for_log();
+        Self { file, raw_bytes, stored_bytes, table, cache: Arc::clone(cache), number }
+    }
+
+    /// The compressed form of a durable log, as it was recorded. Does not touch the disk.
+    pub(crate) fn closed(file: SpillFile, raw_bytes: u64, stored_bytes: u64) -> Self {
+        let cache = Arc::clone(file.dir_handle().frame_cache());
+        Self::new(file, raw_bytes, stored_bytes, None, &cache)
+    }
+
+    /// Opens the compressed form of a durable log of `raw_bytes`. `None` if it does not exist or is
+    /// not that of the log.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub(crate) fn open_durable(file: SpillFile, raw_bytes: u64) -> io::Result<Option<Self>> {
+        let stored_bytes = file.length()?;
+        let log = Self::closed(file, raw_bytes, stored_bytes);
+        match log.read_table() {
+            Ok(_) => Ok(Some(log)),
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound
+                        | io::ErrorKind::InvalidData
+                        | io::ErrorKind::UnexpectedEof
+                ) =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// `true` if the file of a durable log has the size that was recorded.
+    pub(crate) fn is_whole(&self) -> io::Result<bool> {
+        Ok(self.table.is_some() || self.file.length()? == self.stored_bytes)
+    }
+
+    /// `true` if the file stays for the next server.
+    pub(crate) const fn is_durable(&self) -> bool {
+        self.file.log_part().is_some()
+    }
+
+    pub(crate) fn dir_handle(&self) -> SpillDir {
+        self.file.dir_handle()
+    }
+
+    /// Removes the file as soon as nobody reads it any more.
+    pub(crate) fn remove_on_drop(&self) {
+        self.file.remove_on_drop();
+    }
+
     pub(crate) fn counters(&self) -> &Counters {
         self.file.counters()
     }
 
     /// The size on the disk.
     #[must_use]
-    pub(crate) fn stored_bytes(&self) -> u64 {
-        self.ends.last().copied().unwrap_or(0)
+    pub(crate) const fn stored_bytes(&self) -> u64 {
+        self.stored_bytes
     }
 
     /// Fills `buffer` with the stored frames, from this offset of the file on.
@@ -164,11 +238,19 @@ impl CompressedLog {
 
     /// Fills `buffer` with the log's bytes at `offset`.
     pub(crate) fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        let read;
+        let table = match &self.table {
+            Some(table) => table,
+            None => {
+                read = self.read_table()?;
+                &read
+            }
+        };
         let mut at = offset;
         let mut rest = buffer;
         while !rest.is_empty() {
-            let frame = self.frame((at / self.frame_bytes) as usize)?;
-            let bytes = frame.get((at % self.frame_bytes) as usize..).unwrap_or_default();
+            let frame = self.frame(table, (at / table.frame_bytes) as usize)?;
+            let bytes = frame.get((at % table.frame_bytes) as usize..).unwrap_or_default();
             let length = bytes.len().min(rest.len());
             if length == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
@@ -181,90 +263,38 @@ impl CompressedLog {
         Ok(())
     }
 
-    fn frame(&self, frame: usize) -> io::Result<Arc<Vec<u8>>> {
-        let key = FrameKey { log: self.number, frame };
+    /// The table at the end of the file of a durable log.
+    fn read_table(&self) -> io::Result<FrameTable> {
+        let key = FrameKey { log: self.number, part: CachedPart::Table };
+        if let Some(known) = self.cache.get(key) {
+            return FrameTable::decode(&known, self.raw_bytes, self.stored_bytes);
+        }
+        let file = self.file.open()?;
+        let encoded = Arc::new(FrameTable::read_encoded(&file, self.stored_bytes)?);
+        let table = FrameTable::decode(&encoded, self.raw_bytes, self.stored_bytes)?;
+        self.cache.put(key, &encoded);
+        Ok(table)
+    }
+
+    fn frame(&self, table: &FrameTable, frame: usize) -> io::Result<Arc<Vec<u8>>> {
+        let key = FrameKey { log: self.number, part: CachedPart::Frame(frame) };
         if let Some(known) = self.cache.get(key) {
             return Ok(known);
         }
-        let bytes = Arc::new(self.decode(frame)?);
+        let bytes = Arc::new(self.decode(table, frame)?);
         self.cache.put(key, &bytes);
         Ok(bytes)
     }
 
-    fn decode(&self, frame: usize) -> io::Result<Vec<u8>> {
-        let end = *self.ends.get(frame).ok_or(io::ErrorKind::UnexpectedEof)?;
-        let start = frame.checked_sub(1).map_or(0, |before| self.ends[before]);
+    fn decode(&self, table: &FrameTable, frame: usize) -> io::Result<Vec<u8>> {
+        let end = *table.ends.get(frame).ok_or(io::ErrorKind::UnexpectedEof)?;
+        let start = frame.checked_sub(1).map_or(0, |before| table.ends[before]);
         let mut stored = vec![0; (end - start) as usize];
         self.file.open()?.read_exact_at(&mut stored, start)?;
-        let raw_start = frame as u64 * self.frame_bytes;
-        let length = self.frame_bytes.min(self.raw_bytes - raw_start) as usize;
+        let raw_start = frame as u64 * table.frame_bytes;
+        let length = table.frame_bytes.min(self.raw_bytes.saturating_sub(raw_start)) as usize;
         let bytes = zstd::bulk::decompress(&stored, length)?;
         if bytes.len() == length { Ok(bytes) } else { Err(io::ErrorKind::InvalidData.into()) }
-    }
-}
-
-/// The bytes of all frames in the cache: enough for a dozen readers that page through logs.
-const CACHE_BYTES: usize = 2 * 1024 * 1024;
-
-/// One frame of one log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct FrameKey {
-    /// The log's number in this cache.
-    pub(crate) log: u64,
-    pub(crate) frame: usize,
-}
-
-/// Recently decoded frames of all compressed logs, in bounded memory, so that neighbouring pages
-/// decode a frame once.
-///
-/// The lock is held for lookups and inserts only, never while a frame is decoded.
-#[derive(Debug, Default)]
-pub(crate) struct FrameCache {
-    frames: Mutex<RecentFrames>,
-    last_log: AtomicU64,
-}
-
-/// Invariant: `bytes` is the sum of all frames, and the newest frame is at the back.
-#[derive(Debug, Default)]
-struct RecentFrames {
-    recent: VecDeque<(FrameKey, Arc<Vec<u8>>)>,
-    bytes: usize,
-}
-
-impl FrameCache {
-    /// Returns a number that no other log has in this cache.
-    fn number_for_log(&self) -> u64 {
-        self.last_log.fetch_add(1, Ordering::Relaxed)
-    }
-
-    pub(crate) fn get(&self, key: FrameKey) -> Option<Arc<Vec<u8>>> {
-        let mut frames = self.lock();
-        let at = frames.recent.iter().rposition(|(known, _)| *known == key)?;
-        let found = frames.recent.remove(at)?;
-        let bytes = Arc::clone(&found.1);
-        frames.recent.push_back(found);
-        Some(bytes)
-    }
-
-    /// Adds a frame and evicts the least recently used ones.
-    pub(crate) fn put(&self, key: FrameKey, bytes: &Arc<Vec<u8>>) {
-        let mut frames = self.lock();
-        // Two readers may have decoded it at the same time.
-        if frames.recent.iter().any(|(known, _)| *known == key) {
-            return;
-        }
-        frames.bytes += bytes.len();
-        frames.recent.push_back((key, Arc::clone(bytes)));
-        while frames.bytes > CACHE_BYTES
-            && let Some((_, oldest)) = frames.recent.pop_front()
-        {
-            frames.bytes -= oldest.len();
-        }
-    }
-
-    /// A panic elsewhere leaves whole frames behind, so a poisoned lock is used as it is.
-    fn lock(&self) -> MutexGuard<'_, RecentFrames> {
-        self.frames.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -298,7 +328,8 @@ impl LogCompressor {
     #[must_use]
     pub fn new(from_bytes: u64, dir: SpillDir) -> Self {
         let turn = Semaphore::new(1);
-        Self { shared: Arc::new(CompressorShared { from_bytes, dir, cache: Arc::default(), turn }) }
+        let cache = Arc::clone(dir.frame_cache());
+        Self { shared: Arc::new(CompressorShared { from_bytes, dir, cache, turn }) }
     }
 
     /// The task for these segments of a closed log; `None` if the log is small or in memory.
@@ -521,7 +552,8 @@ mod tests {
     #[test]
     fn a_changed_byte_on_the_disk_is_a_read_error() {
         let compressed = compress(&text(500_000)).unwrap();
-        let middle = compressed.ends[0] + (compressed.ends[1] - compressed.ends[0]) / 2;
+        let ends = &compressed.table.as_ref().unwrap().ends;
+        let middle = ends[0] + (ends[1] - ends[0]) / 2;
         let mut byte = [0];
         compressed.read_stored_at(middle, &mut byte).unwrap();
         compressed.file.open().unwrap().write_all_at(&[byte[0] ^ 0x40], middle).unwrap();
@@ -606,41 +638,5 @@ mod tests {
             .await;
         assert!(reader.compressed().is_none());
         assert!(reader.blocking().read(0..bytes.len() as u64).unwrap() == bytes);
-    }
-}
-
-#[cfg(test)]
-mod frame_cache_tests {
-    use super::*;
-
-    const MIB: usize = 1024 * 1024;
-
-    fn key(frame: usize) -> FrameKey {
-        FrameKey { log: 1, frame }
-    }
-
-    #[test]
-    fn the_least_recently_used_frame_is_evicted_first() {
-        let cache = FrameCache::default();
-        let frame = Arc::new(vec![7; MIB]);
-        for number in 0..CACHE_BYTES / MIB {
-            cache.put(key(number), &frame);
-        }
-        assert!(cache.get(key(0)).is_some());
-        cache.put(key(100), &frame);
-        assert!(cache.get(key(0)).is_some() && cache.get(key(100)).is_some());
-        assert!(cache.get(key(1)).is_none());
-        assert!(cache.get(FrameKey { log: 2, frame: 0 }).is_none());
-    }
-
-    #[test]
-    fn the_cache_never_exceeds_its_limit_nor_holds_a_frame_twice() {
-        let cache = FrameCache::default();
-        for number in 0..100 {
-            cache.put(key(number % 50), &Arc::new(vec![7; MIB / 3]));
-            let frames = cache.lock();
-            let sum: usize = frames.recent.iter().map(|(_, bytes)| bytes.len()).sum();
-            assert!(sum == frames.bytes && sum <= CACHE_BYTES, "{sum}");
-        }
     }
 }

@@ -5,6 +5,8 @@ use std::fmt::Display;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use serde::{Deserialize, Serialize};
+
 /// The storage tier of output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tier {
@@ -61,7 +63,8 @@ impl SpillOperation {
 }
 
 /// The reason why bytes that a program wrote could not be kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum DropReason {
     /// The disk is full, or a limit on files is reached.
     DiskFull,
@@ -75,12 +78,15 @@ pub enum DropReason {
     OwnFull,
     /// The bytes were kept, and somebody else cut them off their file.
     Cut,
+    /// The server crashed here, and may have read the bytes without storing them: at most so many
+    /// are missing.
+    ServerCrash,
 }
 
 impl DropReason {
     /// Every word that [`DropReason::word`] can return.
-    pub const WORDS: [&'static str; 5] =
-        ["disk_full", "io_error", "store_full", "tenant_full", "cut"];
+    pub const WORDS: [&'static str; 6] =
+        ["disk_full", "io_error", "store_full", "tenant_full", "cut", "server_crash"];
 
     /// The word of the reason in labels and replies. Both limits of a tenant have the same word.
     #[must_use]
@@ -95,7 +101,28 @@ impl DropReason {
             Self::StoreFull => 2,
             Self::TenantFull | Self::OwnFull => 3,
             Self::Cut => 4,
+            Self::ServerCrash => 5,
         }
+    }
+
+    /// Every reason, in the order of the codes in files.
+    const ALL: [Self; 7] = [
+        Self::DiskFull,
+        Self::IoError,
+        Self::StoreFull,
+        Self::TenantFull,
+        Self::OwnFull,
+        Self::Cut,
+        Self::ServerCrash,
+    ];
+
+    /// The code of the reason in files.
+    pub(crate) const fn code(self) -> u8 {
+        self as u8
+    }
+
+    pub(crate) fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(code)).copied()
     }
 }
 
@@ -213,9 +240,18 @@ mod tests {
             DropReason::StoreFull,
             DropReason::TenantFull,
             DropReason::Cut,
+            DropReason::ServerCrash,
         ];
         assert_eq!(drops.map(DropReason::word), DropReason::WORDS);
         assert_eq!(DropReason::OwnFull.word(), DropReason::TenantFull.word());
+    }
+
+    #[test]
+    fn every_reason_is_found_by_its_code() {
+        for reason in DropReason::ALL {
+            assert_eq!(DropReason::from_code(reason.code()), Some(reason));
+        }
+        assert_eq!(DropReason::from_code(DropReason::ALL.len() as u8), None);
     }
 
     #[test]

@@ -34,6 +34,27 @@ impl Stream {
     }
 }
 
+/// A position in a log, with the number of finished lines and of stderr bytes before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct LogPosition {
+    pub(crate) offset: u64,
+    pub(crate) lines: u64,
+    pub(crate) stderr_bytes: u64,
+}
+
+/// Bytes that are gone, and the position at which the segment continues. A run starts there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FileCut {
+    pub(crate) from: u64,
+    pub(crate) to: LogPosition,
+}
+
+impl FileCut {
+    pub(crate) const fn bytes(&self) -> u64 {
+        self.to.offset - self.from
+    }
+}
+
 /// The length of the longest run, which a seek has to scan.
 pub(crate) const RUN_BYTES: usize = 64 * 1024;
 /// Records in memory before they move to a file (32 KiB).
@@ -223,6 +244,17 @@ impl RunIndex {
         (settled.len() + 1 >= RUNS_IN_MEMORY).then_some(settled)
     }
 
+    /// Moves runs from memory to their file if there are too many.
+    pub(crate) fn move_overdue(
+        &mut self,
+        make_file: impl FnOnce() -> io::Result<SpillFile>,
+    ) -> io::Result<()> {
+        let Some(runs) = self.overdue() else { return Ok(()) };
+        let stored = self.stored.append(runs, make_file)?;
+        self.forget_moved(runs.len(), stored);
+        Ok(())
+    }
+
     /// Removes the first `count` runs from memory: `stored` holds them now.
     pub(crate) fn forget_moved(&mut self, count: usize, stored: StoredRuns) {
         self.recent.drain(..count);
@@ -247,7 +279,6 @@ impl RunIndex {
         self.recent.shrink_to_fit();
     }
 
-    #[cfg(test)]
     pub(crate) fn memory_bytes(&self) -> usize {
         self.recent.capacity() * size_of::<StreamRun>()
     }

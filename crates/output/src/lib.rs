@@ -27,14 +27,21 @@ mod compression;
 mod counters;
 mod decoded_blocks;
 mod export;
+mod file_name;
+mod frame_cache;
+mod frame_table;
 mod index;
+mod index_scan;
 mod line_scan;
 mod log;
 mod log_summary;
 mod page;
+mod pipe_splice;
+mod positions;
 mod quota;
 mod read_memory;
 mod reader;
+mod recovery;
 mod sections;
 mod segment;
 mod shared_log;
@@ -52,9 +59,12 @@ pub mod views;
 pub use compression::{CompressionTask, LogCompressor};
 pub use counters::{Counters, DropReason, SpillOperation, Tier};
 pub use export::{GzipError, Gzipped, LogRange, LogRangeRequest, RawReader, gzip};
+pub use file_name::{InvalidLogName, LogName};
 pub use index::Stream;
 pub use line_scan::{ScanDeadline, ScanGuard};
-pub use log::{LogBounds, LogStorage, LogWriter, open_bounded_log, open_log};
+pub use log::{
+    AppendFrom, LogBounds, LogStorage, LogWriter, open_bounded_log, open_durable_log, open_log,
+};
 pub use log_summary::LogSummary;
 pub use page::{LogPage, PageEnd, PageRequest};
 pub use quota::{
@@ -62,6 +72,7 @@ pub use quota::{
 };
 pub use read_memory::{ReadBusy, ReadMemory, ReadPermit};
 pub use reader::{BlockingReader, LogReader, log_offset, scan_with, stream_offset};
+pub use recovery::{ClosedLog, open_closed_log, reopen_log};
 pub use search::{StreamCounts, count_lines, count_lines_and_errors};
 pub use shared_log::{KeepOutput, LogProgress};
 pub use shellyard_summary as summary;

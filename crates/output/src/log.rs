@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,12 +11,15 @@ use memchr::memchr_iter;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use super::segment::{
-    LogPosition, LogSegment, SegmentStore, StoredPrefix, drop_reason, push_bounded, write_prefix,
+    DurableBytes, LogSegment, SegmentStore, StoredPrefix, drop_reason, push_bounded, write_prefix,
 };
-use super::shared_log::{GapKind, KeepOutput, LogProgress, SharedLog};
+use super::shared_log::{GapKind, KeepOutput, LogContent, LogProgress, SharedLog};
 use crate::Stream;
 use crate::counters::{DropReason, SpillOperation, Tier};
-use crate::index::{RECORD_BYTES, StreamRun};
+use crate::file_name::{FilePart, LogName};
+use crate::index::{LogPosition, RECORD_BYTES, StreamRun};
+use crate::pipe_splice::{PipeState, pipe_state, splice_to_file};
+use crate::positions::{PositionRecord, PositionWriter};
 use crate::quota::TenantQuota;
 use crate::reader::LogReader;
 use crate::spill::{SpillDir, SpillFile};
@@ -51,20 +55,55 @@ pub fn open_log(settings: &LogStorage) -> (LogWriter, LogReader) {
 /// Opens an empty log: one writer, and a reader that may be cloned freely.
 #[must_use]
 pub fn open_bounded_log(settings: &LogStorage, bounds: LogBounds) -> (LogWriter, LogReader) {
-    let segment = Arc::new(LogSegment::new(LogPosition::default(), bounds.quota.open_charge()));
-    let spill_dir = settings.spill_dir.clone();
-    let log = Arc::new(SharedLog::new(Arc::clone(&segment), bounds.quota.clone(), spill_dir));
-    let (published, progress) = watch::channel(LogProgress::default());
-    let writer = LogWriter {
-        log: Arc::clone(&log),
-        segment,
-        settings: settings.clone(),
-        bounds,
-        opened: Instant::now(),
-        now: LogProgress::default(),
-        published,
-    };
-    (writer, LogReader::new(log, progress))
+    let store = SegmentStore::Memory(Vec::new());
+    let charge = bounds.quota.open_charge();
+    let segment = Arc::new(LogSegment::new(LogPosition::default(), store, charge));
+    let content = LogContent::new(segment);
+    LogWriter::open(settings, bounds, content, LogProgress::default(), None)
+}
+
+/// Opens an empty durable log: from the first byte on, files with this name hold its bytes, and the
+/// next server can open it again. The spill directory must be a durable one.
+#[must_use]
+pub fn open_durable_log(
+    settings: &LogStorage,
+    bounds: LogBounds,
+    name: LogName,
+) -> (LogWriter, LogReader) {
+    let charge = bounds.quota.open_charge();
+    let segment = LogSegment::new(LogPosition::default(), new_durable_store(), charge);
+    let content = LogContent::new(Arc::new(segment));
+    let durable = DurableWriter { name, positions: PositionWriter::new(), can_splice: true };
+    LogWriter::open(settings, bounds, content, LogProgress::default(), Some(durable))
+}
+
+const fn new_durable_store() -> SegmentStore {
+    SegmentStore::Durable(DurableBytes { file: None, in_file: 0, copy: Some(Vec::new()) })
+}
+
+/// The result of [`LogWriter::append_from`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AppendFrom {
+    /// This many bytes are in the log, and no longer in the pipe.
+    Moved {
+        /// The number of bytes.
+        bytes: usize,
+        /// The progress after them.
+        progress: LogProgress,
+    },
+    /// The pipe is empty, and nobody can write to it any more.
+    End,
+    /// These bytes cannot be moved. The caller reads them and calls [`LogWriter::append`].
+    ReadInstead,
+}
+
+/// The part of a writer that only durable logs have.
+#[derive(Debug)]
+pub(crate) struct DurableWriter {
+    pub(crate) name: LogName,
+    pub(crate) positions: PositionWriter,
+    /// `false` once the kernel has refused to move bytes from the pipe to the file.
+    pub(crate) can_splice: bool,
 }
 
 /// The only writer of a log. Dropping it closes the log.
@@ -80,9 +119,34 @@ pub struct LogWriter {
     /// `close`.
     now: LogProgress,
     published: watch::Sender<LogProgress>,
+    durable: Option<Box<DurableWriter>>,
 }
 
 impl LogWriter {
+    pub(crate) fn open(
+        settings: &LogStorage,
+        bounds: LogBounds,
+        content: LogContent,
+        now: LogProgress,
+        durable: Option<DurableWriter>,
+    ) -> (Self, LogReader) {
+        let segment = Arc::clone(content.last());
+        let (published, progress) = watch::channel(now);
+        let spill_dir = settings.spill_dir.clone();
+        let log = Arc::new(SharedLog::new(content, progress, bounds.quota.clone(), spill_dir));
+        let writer = Self {
+            log: Arc::clone(&log),
+            segment,
+            settings: settings.clone(),
+            bounds,
+            opened: Instant::now(),
+            now,
+            published,
+            durable: durable.map(Box::new),
+        };
+        (writer, LogReader::new(log))
+    }
+
     /// Appends bytes to the log and wakes its readers.
     ///
     /// Never fails: bytes that cannot be kept are counted in [`LogProgress::dropped_bytes`], and
@@ -102,16 +166,19 @@ impl LogWriter {
             self.record_loss((bytes.len() - taken.bytes) as u64, why);
         }
         // Published last: a reader that sees this progress can read all bytes that it counts.
-        self.published.send_replace(self.now);
+        self.publish();
         self.now
     }
 
-    /// `true` if the next bytes go to a file, because earlier bytes did.
+    /// `true` if the next bytes go to a file: because earlier bytes did, or because the log is
+    /// durable.
     #[must_use]
     pub fn is_on_disk(&self) -> bool {
         match self.segment.lock().store {
             SegmentStore::Memory(_) => false,
-            SegmentStore::Spilled(_) | SegmentStore::Compressed(_) => true,
+            SegmentStore::Spilled(_) | SegmentStore::Durable(_) | SegmentStore::Compressed(_) => {
+                true
+            }
         }
     }
 
@@ -124,9 +191,11 @@ impl LogWriter {
         match &inner.store {
             SegmentStore::Memory(memory) => {
                 let fits = memory.len() + bytes <= self.settings.memory_bytes;
-                fits && fits_part && inner.index.overdue().is_none()
+                fits && fits_part && !inner.has_overdue_runs()
             }
-            SegmentStore::Spilled(_) | SegmentStore::Compressed(_) => false,
+            SegmentStore::Spilled(_) | SegmentStore::Durable(_) | SegmentStore::Compressed(_) => {
+                false
+            }
         }
     }
 
@@ -154,7 +223,38 @@ impl LogWriter {
         }
         self.segment.shrink();
         self.now.closed = true;
+        self.publish();
+        if self.durable.is_some() {
+            self.log.segments().iter().for_each(|segment| self.keep_memory_for_a_while(segment));
+        }
+    }
+
+    fn publish(&self) {
         self.published.send_replace(self.now);
+        if self.now.closed {
+            self.log.close(self.now);
+        }
+    }
+
+    /// Keeps the memory of a closed durable log until newer logs need it.
+    fn keep_memory_for_a_while(&self, segment: &Arc<LogSegment>) {
+        let weak = Arc::downgrade(segment);
+        let release = Box::new(move || {
+            if let Some(segment) = weak.upgrade() {
+                segment.release_memory();
+            }
+        });
+        self.settings.spill_dir.keep_closed_memory(segment.releasable_bytes(), release);
+    }
+
+    /// Records that the last server crashed here, and may have read up to this many bytes without
+    /// storing them.
+    pub fn mark_crash_gap(&mut self, max_bytes: u64) -> LogProgress {
+        if max_bytes > 0 && !self.now.closed {
+            self.record_loss(max_bytes, DropReason::ServerCrash);
+            self.publish();
+        }
+        self.now
     }
 
     fn record_loss(&mut self, bytes: u64, why: DropReason) {
@@ -168,6 +268,11 @@ impl LogWriter {
         self.now.dropped_bytes += bytes;
         self.now.dropped_why = Some(why);
         self.bounds.quota.counters().add_dropped(why, bytes);
+        if let Some(durable) = &mut self.durable {
+            durable.positions.push_gap(at, bytes, why);
+            // If this fails, the record is written before the next bytes.
+            self.write_positions().ok();
+        }
     }
 
     /// Keeps as many of the bytes as possible, from the first on.
@@ -199,12 +304,27 @@ impl LogWriter {
 
     fn start_segment(&mut self) {
         self.segment.shrink();
-        self.segment = Arc::new(LogSegment::new(self.end(), self.bounds.quota.open_charge()));
+        let start = self.end();
+        let store = match &mut self.durable {
+            None => SegmentStore::Memory(Vec::new()),
+            Some(durable) => {
+                durable.positions.push(PositionRecord::Segment(start));
+                new_durable_store()
+            }
+        };
+        let charge = self.bounds.quota.open_charge();
+        self.segment = Arc::new(LogSegment::new(start, store, charge));
+        if let Some(durable) = &self.durable {
+            self.segment.lock().positions = durable.positions.file().cloned();
+        }
         let left = self.log.push_segment(Arc::clone(&self.segment));
-        self.now.removed_bytes += left.map_or(0, |segment| segment.span());
+        if let Some(segment) = left {
+            self.now.removed_bytes += segment.span();
+            segment.remove_file();
+        }
         // Published here too, so that the published end is never before the start of the segments
         // that are left.
-        self.published.send_replace(self.now);
+        self.publish();
     }
 
     fn store_block(&mut self, stream: Stream, block: &[u8]) -> StoredPrefix {
@@ -212,7 +332,10 @@ impl LogWriter {
         if let Err(why) = self.move_runs() {
             return StoredPrefix::partial(0, why);
         }
-        let taken = self.store_prefix(block);
+        let taken = match &self.durable {
+            None => self.store_prefix(block),
+            Some(_) => self.store_durable(stream, block),
+        };
         self.index_bytes(stream, &block[..taken.bytes]);
         taken
     }
@@ -220,9 +343,10 @@ impl LogWriter {
     /// Moves runs from memory to their file if there are too many.
     fn move_runs(&self) -> Result<(), DropReason> {
         let (stored, runs) = {
-            let inner = self.segment.lock();
-            let Some(overdue) = inner.index.overdue() else { return Ok(()) };
-            (inner.index.stored().clone(), overdue.to_vec())
+            let mut inner = self.segment.lock();
+            let index = inner.index_mut();
+            let Some(overdue) = index.overdue() else { return Ok(()) };
+            (index.stored().clone(), overdue.to_vec())
         };
         let bytes = runs.len() * RECORD_BYTES;
         self.take_room(bytes)?;
@@ -231,7 +355,7 @@ impl LogWriter {
             self.segment.lock().charge.put_back(Tier::Disk, bytes as u64);
             drop_reason(&error)
         })?;
-        self.segment.lock().index.forget_moved(runs.len(), stored);
+        self.segment.lock().index_mut().forget_moved(runs.len(), stored);
         Ok(())
     }
 
@@ -261,8 +385,8 @@ impl LogWriter {
                 }
                 SegmentStore::Memory(_) => (room, lost, None),
                 SegmentStore::Spilled(file) => (room, lost, Some(Arc::clone(file))),
-                // Only closed logs are compressed.
-                SegmentStore::Compressed(_) => (0, lost, None),
+                // Only closed logs are compressed, and durable logs are written elsewhere.
+                SegmentStore::Durable(_) | SegmentStore::Compressed(_) => (0, lost, None),
             }
         };
         let bytes = &bytes[..room];
@@ -329,7 +453,9 @@ impl LogWriter {
         // Copied, so that readers need not wait for the disk. Nobody else appends meanwhile.
         let bytes = match &self.segment.lock().store {
             SegmentStore::Memory(memory) => memory.clone(),
-            SegmentStore::Spilled(_) | SegmentStore::Compressed(_) => Vec::new(),
+            SegmentStore::Spilled(_) | SegmentStore::Durable(_) | SegmentStore::Compressed(_) => {
+                Vec::new()
+            }
         };
         let file = self.settings.spill_dir.create_file()?;
         let written = file.open()?.write_all_at(&bytes, 0);
@@ -342,10 +468,17 @@ impl LogWriter {
         let time = self.opened.elapsed().as_micros() as u64;
         let mut inner = self.segment.lock();
         while let Some(last) = bytes.last() {
-            let (run, rest) = bytes.split_at(bytes.len().min(inner.index.room_for(stream)));
+            let room = inner.index_mut().room_for(stream);
+            let (run, rest) = bytes.split_at(bytes.len().min(room));
             let offset = self.now.total_bytes;
             let line = self.now.lines;
-            inner.index.add(StreamRun { offset, line, time, length: run.len() as u32, stream });
+            inner.index_mut().add(StreamRun {
+                offset,
+                line,
+                time,
+                length: run.len() as u32,
+                stream,
+            });
             self.now.total_bytes += run.len() as u64;
             self.now.lines += memchr_iter(b'\n', run).count() as u64;
             self.now.open_line = *last != b'\n';
@@ -357,6 +490,233 @@ impl LogWriter {
         inner.end = self.end();
     }
 
+    /// Stores the bytes in the file of a durable log, and in memory while they are few. If the file
+    /// does not take them, memory takes as many as it may, and the file gets them with a later
+    /// write.
+    fn store_durable(&mut self, stream: Stream, bytes: &[u8]) -> StoredPrefix {
+        let (room, lost) = self.segment.lock().charge.take(Tier::Disk, bytes.len());
+        let bytes = &bytes[..room];
+        let written = self.write_durable(stream, bytes);
+        let mut inner = self.segment.lock();
+        let SegmentStore::Durable(store) = &mut inner.store else {
+            return StoredPrefix::partial(0, DropReason::IoError);
+        };
+        let limit = self.settings.memory_bytes;
+        let taken = match (&mut store.copy, written.lost) {
+            (copy, None) => {
+                keep_copy(copy, bytes, limit);
+                written
+            }
+            (Some(copy), Some(why)) if limit - copy.len() > written.bytes => {
+                let kept = bytes.len().min(limit - copy.len());
+                push_bounded(copy, &bytes[..kept], limit);
+                StoredPrefix { bytes: kept, lost: (kept < bytes.len()).then_some(why) }
+            }
+            // The file has all that is kept.
+            (copy, Some(_)) => {
+                keep_copy(copy, &bytes[..written.bytes], limit);
+                written
+            }
+        };
+        store.in_file += written.bytes as u64;
+        inner.charge.put_back(Tier::Disk, (room - taken.bytes) as u64);
+        StoredPrefix { bytes: taken.bytes, lost: taken.lost.or(lost) }
+    }
+
+    /// Writes the bytes after those that the file has. Returns the number of these bytes that are in
+    /// the file now.
+    fn write_durable(&mut self, stream: Stream, bytes: &[u8]) -> StoredPrefix {
+        let fail = |error: &io::Error| StoredPrefix::partial(0, drop_reason(error));
+        let file = match self.prepare_file(stream) {
+            Ok(file) => file,
+            Err(why) => return StoredPrefix::partial(0, why),
+        };
+        let written = self.write_unstored(&file).and_then(|()| file.metadata());
+        let length = match written {
+            Ok(metadata) => metadata.len(),
+            Err(error) => return fail(&error),
+        };
+        let position = self.segment.position(self.now.total_bytes);
+        // A write past the end of a truncated file would hide the truncation.
+        if length < position
+            && let Err(error) = self.record_cut()
+        {
+            return fail(&error);
+        }
+        write_prefix(&file, bytes, position, self.settings.spill_dir.counters())
+    }
+
+    /// The file of the segment, with all records before the next byte, which comes from `stream`.
+    fn prepare_file(&mut self, stream: Stream) -> Result<Arc<File>, DropReason> {
+        let file = self.durable_file().map_err(|error| drop_reason(&error))?;
+        let offset = self.now.total_bytes;
+        if let Some(durable) = &mut self.durable {
+            durable.positions.set_stream(offset, stream);
+        }
+        self.write_positions()?;
+        file.open().map_err(|error| drop_reason(&error))
+    }
+
+    /// The file of the last segment, which is created with its first byte.
+    fn durable_file(&self) -> io::Result<Arc<SpillFile>> {
+        if let SegmentStore::Durable(DurableBytes { file: Some(file), .. }) =
+            &self.segment.lock().store
+        {
+            return Ok(Arc::clone(file));
+        }
+        let Some(durable) = &self.durable else { return Err(io::ErrorKind::NotFound.into()) };
+        let part = FilePart::Segment(self.segment.start().offset);
+        let file = Arc::new(self.settings.spill_dir.create_named(&durable.name, part)?);
+        if let SegmentStore::Durable(store) = &mut self.segment.lock().store {
+            store.file = Some(Arc::clone(&file));
+        }
+        Ok(file)
+    }
+
+    /// Writes the records that are not in the file of positions yet.
+    fn write_positions(&mut self) -> Result<(), DropReason> {
+        let Some(durable) = &mut self.durable else { return Ok(()) };
+        if durable.positions.is_written() {
+            return Ok(());
+        }
+        let had_file = durable.positions.file().is_some();
+        let bytes = durable.positions.unpaid_bytes();
+        let (taken, lost) = self.segment.lock().charge.take(Tier::Disk, bytes);
+        let dir = &self.settings.spill_dir;
+        let written = match lost {
+            Some(why) => Err(why),
+            None => durable
+                .positions
+                .write(|| dir.create_named(&durable.name, FilePart::Positions))
+                .map_err(|error| drop_reason(&error)),
+        };
+        if written.is_err() {
+            self.segment.lock().charge.put_back(Tier::Disk, taken as u64);
+        }
+        if !had_file && let Some(file) = durable.positions.file() {
+            for segment in self.log.segments() {
+                segment.lock().positions = Some(Arc::clone(file));
+            }
+        }
+        written
+    }
+
+    /// Writes the bytes that only memory holds, because the file did not take them.
+    fn write_unstored(&self, file: &File) -> io::Result<()> {
+        let (unstored, in_file) = {
+            let mut inner = self.segment.lock();
+            let SegmentStore::Durable(store) = &mut inner.store else { return Ok(()) };
+            let Some(copy) = &store.copy else { return Ok(()) };
+            // If somebody has truncated the file, memory has the bytes.
+            store.in_file = store.in_file.min(file.metadata()?.len());
+            let unstored = copy.get(store.in_file as usize..).unwrap_or_default();
+            if unstored.is_empty() {
+                return Ok(());
+            }
+            (unstored.to_vec(), store.in_file)
+        };
+        let written = file.write_all_at(&unstored, in_file);
+        self.settings.spill_dir.counters().checked(SpillOperation::Write, written)?;
+        if let SegmentStore::Durable(store) = &mut self.segment.lock().store {
+            store.in_file += unstored.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Records that somebody truncated the file.
+    fn record_cut(&mut self) -> io::Result<()> {
+        self.segment.detect_file_cut()?;
+        if let (Some(durable), Some(cut)) = (&mut self.durable, self.segment.cut()) {
+            durable.positions.push(PositionRecord::Cut(cut));
+            self.write_positions().map_err(|_| io::ErrorKind::StorageFull)?;
+        }
+        Ok(())
+    }
+
+    /// Moves bytes from a pipe to the file of a durable log, at most `max` and at most the capacity
+    /// of the block, without waiting. Every byte is in the pipe or in the file at any time, so that
+    /// a crash loses none. Leaves the bytes in the block. Blocks while the disk does.
+    ///
+    /// # Errors
+    /// `WouldBlock` if the pipe is empty.
+    pub fn append_from(
+        &mut self,
+        stream: Stream,
+        pipe: BorrowedFd<'_>,
+        max: usize,
+        block: &mut Vec<u8>,
+    ) -> io::Result<AppendFrom> {
+        block.clear();
+        if self.now.closed || !self.durable.as_ref().is_some_and(|durable| durable.can_splice) {
+            return Ok(AppendFrom::ReadInstead);
+        }
+        let available = match pipe_state(pipe)? {
+            PipeState::Bytes(available) => available,
+            PipeState::Ended => return Ok(AppendFrom::End),
+            PipeState::NotAPipe => return Ok(AppendFrom::ReadInstead),
+        };
+        let wanted = available.min(max).min(block.capacity()).min(self.room_in_segment());
+        match self.move_block(stream, pipe, wanted, block)? {
+            Some(0) => Ok(AppendFrom::End),
+            Some(bytes) => {
+                self.now.last_output = Some(Instant::now());
+                self.publish();
+                Ok(AppendFrom::Moved { bytes, progress: self.now })
+            }
+            None => Ok(AppendFrom::ReadInstead),
+        }
+    }
+
+    /// Moves up to `wanted` bytes. Returns their number, or `None` if they cannot be moved.
+    fn move_block(
+        &mut self,
+        stream: Stream,
+        pipe: BorrowedFd<'_>,
+        wanted: usize,
+        block: &mut Vec<u8>,
+    ) -> io::Result<Option<usize>> {
+        if wanted == 0 || self.move_runs().is_err() {
+            return Ok(None);
+        }
+        let Ok(file) = self.prepare_file(stream) else { return Ok(None) };
+        let position = self.segment.position(self.now.total_bytes);
+        let is_whole = file.metadata().is_ok_and(|metadata| metadata.len() >= position);
+        if !is_whole || self.write_unstored(&file).is_err() || self.take_room(wanted).is_err() {
+            return Ok(None);
+        }
+        let moved = splice_to_file(pipe, &file, position, wanted);
+        let bytes = *moved.as_ref().unwrap_or(&0);
+        self.segment.lock().charge.put_back(Tier::Disk, (wanted - bytes) as u64);
+        match moved {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(error),
+            Err(error) => {
+                // A full disk may have room later; a file system that cannot do this never will.
+                if let (Some(durable), DropReason::IoError) =
+                    (&mut self.durable, drop_reason(&error))
+                {
+                    durable.can_splice = false;
+                }
+                return Ok(None);
+            }
+        }
+        block.resize(bytes, 0);
+        let read = file.read_exact_at(block, position);
+        if self.settings.spill_dir.counters().checked(SpillOperation::Read, read).is_err() {
+            // Without their content the bytes cannot be counted by line. The next bytes take their
+            // place.
+            self.segment.lock().charge.put_back(Tier::Disk, bytes as u64);
+            self.record_loss(bytes as u64, DropReason::IoError);
+            return Ok(Some(bytes));
+        }
+        if let SegmentStore::Durable(store) = &mut self.segment.lock().store {
+            store.in_file += bytes as u64;
+            keep_copy(&mut store.copy, block, self.settings.memory_bytes);
+        }
+        self.index_bytes(stream, block);
+        Ok(Some(bytes))
+    }
+
     const fn end(&self) -> LogPosition {
         let LogProgress { total_bytes: offset, lines, stderr_bytes, .. } = self.now;
         LogPosition { offset, lines, stderr_bytes }
@@ -366,5 +726,13 @@ impl LogWriter {
 impl Drop for LogWriter {
     fn drop(&mut self) {
         self.close();
+    }
+}
+
+/// Adds bytes to the copy in memory, or drops the copy if it would be too large.
+fn keep_copy(copy: &mut Option<Vec<u8>>, bytes: &[u8], limit: usize) {
+    match copy {
+        Some(memory) if memory.len() + bytes.len() <= limit => push_bounded(memory, bytes, limit),
+        Some(_) | None => *copy = None,
     }
 }

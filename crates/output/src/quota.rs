@@ -57,8 +57,8 @@ pub enum CapSource {
 
 /// The bytes that all logs of a server hold, in memory and on disk, and their limits.
 ///
-/// Invariant: no counter ever grows above its limit; a counter is above its limit only after the
-/// limit was [lowered](Quota::change). The bytes of a log are released when its last reader is
+/// Invariant: no write makes a counter grow above its limit; a counter is above its limit only
+/// after the limit was [lowered](Quota::change), or logs of an earlier server were opened. The bytes of a log are released when its last reader is
 /// dropped.
 #[derive(Debug)]
 pub struct Quota {
@@ -352,6 +352,14 @@ impl QuotaCharge {
         (taken as usize, why)
     }
 
+    /// Charges bytes that are stored already, even above the limits.
+    pub(crate) fn charge_stored(&mut self, tier: Tier, bytes: u64) {
+        self.tenant_quota.tenant.add_stored(bytes);
+        self.tenant_quota.quota.store.add_stored(bytes);
+        self.reserved += bytes;
+        self.held.add(tier, bytes);
+    }
+
     /// Returns room that was taken and is not needed.
     pub(crate) fn put_back(&mut self, tier: Tier, bytes: u64) {
         self.held.remove(tier, bytes);
@@ -480,6 +488,10 @@ impl UsageCounter {
     pub(crate) fn take(&self, bytes: u64) -> bool {
         let within = |used: u64| used.checked_add(bytes).filter(|used| *used <= self.limit());
         self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, within).is_ok()
+    }
+
+    fn add_stored(&self, bytes: u64) {
+        self.used.fetch_add(bytes, Ordering::Relaxed);
     }
 
     fn give_back(&self, bytes: u64) {

@@ -5,10 +5,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
 use super::chunks::{Direction, LogChunks};
+use super::recovery::ClosedLog;
 use super::segment::LogExtent;
 use super::shared_log::{LogProgress, LogSnapshot, SharedLog};
 use crate::Stream;
@@ -29,12 +29,11 @@ const SMALL_LOG: u64 = 256 * 1024;
 #[derive(Debug, Clone)]
 pub struct LogReader {
     log: Arc<SharedLog>,
-    progress: watch::Receiver<LogProgress>,
 }
 
 impl LogReader {
-    pub(crate) const fn new(log: Arc<SharedLog>, progress: watch::Receiver<LogProgress>) -> Self {
-        Self { log, progress }
+    pub(crate) const fn new(log: Arc<SharedLog>) -> Self {
+        Self { log }
     }
 
     /// Reserves memory for a read of this log, out of a budget for all reads of the server. Waits
@@ -50,7 +49,7 @@ impl LogReader {
     /// The progress of the log. All bytes that it counts can be read, or are in a hole.
     #[must_use]
     pub fn progress(&self) -> LogProgress {
-        self.log.progress(&self.progress)
+        self.log.progress()
     }
 
     /// Checks whether the files of the log are still whole, so that [`LogProgress::cut_bytes`] is
@@ -148,7 +147,7 @@ impl LogReader {
     /// Waits until the log holds more than `seen` bytes, or is closed. No wake-up is lost, and
     /// dropping the future loses nothing. After a page, wait past its `total_bytes`.
     pub async fn wait_past(&self, seen: u64) {
-        let mut progress = self.progress.clone();
+        let Some(mut progress) = self.log.watch_progress() else { return };
         let is_past = |now: &LogProgress| now.closed || now.total_bytes > seen;
         // An error means that the writer is gone, which ends the wait as well.
         progress.wait_for(is_past).await.ok();
@@ -158,7 +157,23 @@ impl LogReader {
     /// the runtime get one from [`LogReader::read_with`].
     #[must_use]
     pub fn blocking(&self) -> BlockingReader {
-        BlockingReader::new(Arc::clone(&self.log), self.progress.clone())
+        BlockingReader::new(Arc::clone(&self.log))
+    }
+
+    /// The state of a closed durable log, from which `open_closed_log` opens it again in the next
+    /// server. It changes when the log is compressed. `None` while the log is open, and for a log
+    /// that is not durable.
+    #[must_use]
+    pub fn closed_state(&self) -> Option<ClosedLog> {
+        ClosedLog::new(&self.log)
+    }
+
+    /// Removes the files of a durable log as soon as nobody reads them any more. Without this they
+    /// stay for the next server. Does nothing for a log that is not durable.
+    pub fn remove_files(&self) {
+        for segment in self.log.segments() {
+            segment.remove_files();
+        }
     }
 
     #[cfg(test)]
@@ -194,28 +209,25 @@ pub async fn scan_with<T: Send + 'static>(
 #[derive(Debug)]
 pub struct BlockingReader {
     log: Arc<SharedLog>,
-    progress: watch::Receiver<LogProgress>,
     /// Set if several reads must see the log at the same moment.
     snapshot: Option<Arc<LogSnapshot>>,
 }
 
 impl BlockingReader {
-    pub(crate) const fn new(log: Arc<SharedLog>, progress: watch::Receiver<LogProgress>) -> Self {
-        Self { log, progress, snapshot: None }
+    pub(crate) const fn new(log: Arc<SharedLog>) -> Self {
+        Self { log, snapshot: None }
     }
 
     /// A reader of the log as it is now. It sees nothing that comes later, and all bytes that are
     /// present stay readable for it.
     pub(crate) fn freeze(&self) -> Self {
-        let log = Arc::clone(&self.log);
-        let progress = self.progress.clone();
-        Self { log, progress, snapshot: Some(self.snapshot()) }
+        Self { log: Arc::clone(&self.log), snapshot: Some(self.snapshot()) }
     }
 
     pub(crate) fn snapshot(&self) -> Arc<LogSnapshot> {
         match &self.snapshot {
             Some(snapshot) => Arc::clone(snapshot),
-            None => Arc::new(self.log.snapshot(&self.progress)),
+            None => Arc::new(self.log.snapshot()),
         }
     }
 
@@ -224,7 +236,7 @@ impl BlockingReader {
     pub fn progress(&self) -> LogProgress {
         match &self.snapshot {
             Some(snapshot) => snapshot.progress,
-            None => self.log.progress(&self.progress),
+            None => self.log.progress(),
         }
     }
 

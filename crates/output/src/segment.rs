@@ -9,17 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::compression::{CompressedLog, UncompressedLog};
 use super::counters::{Counters, DropReason, SpillOperation, Tier};
-use super::index::{NumberedRun, RunIndex, StreamRun};
+use super::index::{FileCut, LogPosition, NumberedRun, RunIndex, StreamRun};
+use super::index_scan::{ScanRange, scan_segment};
 use super::quota::QuotaCharge;
 use super::spill::SpillFile;
-
-/// A position in a log, with the number of finished lines and of stderr bytes before it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct LogPosition {
-    pub(crate) offset: u64,
-    pub(crate) lines: u64,
-    pub(crate) stderr_bytes: u64,
-}
 
 /// A contiguous range of a segment's bytes that can be read.
 #[derive(Debug, Clone)]
@@ -66,32 +59,23 @@ pub(crate) struct LogSegment {
 #[derive(Debug)]
 pub(crate) struct SegmentState {
     pub(crate) store: SegmentStore,
-    pub(crate) index: RunIndex,
+    /// The index. `None` for a closed durable log whose index is not needed now: it is rebuilt from
+    /// the bytes.
+    index: Option<Box<RunIndex>>,
     /// The end of the bytes in the index.
     pub(crate) end: LogPosition,
     /// The bytes that somebody else cut off the file. A later cut widens the range.
-    cut: Option<FileCut>,
+    cut: Option<Box<FileCut>>,
+    /// The positions of a durable log, if it has any.
+    pub(crate) positions: Option<Arc<SpillFile>>,
     pub(crate) charge: QuotaCharge,
-}
-
-/// Bytes that are gone, and the position at which the segment continues. A run starts there.
-#[derive(Debug, Clone, Copy)]
-struct FileCut {
-    from: u64,
-    to: LogPosition,
-}
-
-impl FileCut {
-    const fn bytes(&self) -> u64 {
-        self.to.offset - self.from
-    }
 }
 
 impl SegmentState {
     /// Records that the file ends at offset `there` although the log had reached `end` before this
     /// was noticed.
     fn record_file_cut(&mut self, there: u64, end: LogPosition) {
-        let known = self.cut;
+        let known = self.cut.as_deref().copied();
         let to = match known {
             // Somebody else noticed it first. Bytes written since then are present.
             Some(known) if known.to.offset >= end.offset => known.to,
@@ -99,22 +83,49 @@ impl SegmentState {
             Some(_) | None => self.end,
         };
         let cut = FileCut { from: known.map_or(there, |known| known.from.min(there)), to };
-        self.cut = Some(cut);
-        self.index.end_run();
+        self.cut = Some(Box::new(cut));
+        if let Some(index) = &mut self.index {
+            index.end_run();
+        }
         let newly_cut = cut.bytes() - known.map_or(0, |cut| cut.bytes());
         self.charge.counters().add_dropped(DropReason::Cut, newly_cut);
+    }
+
+    /// The index, for the writer: the index of a log that is being written is always there.
+    pub(crate) fn index_mut(&mut self) -> &mut RunIndex {
+        self.index.get_or_insert_default()
+    }
+
+    /// `true` if runs must move to a file before the next write.
+    pub(crate) fn has_overdue_runs(&self) -> bool {
+        self.index.as_ref().is_some_and(|index| index.overdue().is_some())
+    }
+
+    /// The file of the runs that are not in memory.
+    fn run_file(&self) -> Option<Arc<SpillFile>> {
+        self.index.as_ref().and_then(|index| index.stored().file())
     }
 }
 
 impl LogSegment {
-    pub(crate) fn new(start: LogPosition, charge: QuotaCharge) -> Self {
-        let inner = SegmentState {
-            store: SegmentStore::Memory(Vec::new()),
-            index: RunIndex::default(),
+    /// Creates an empty segment.
+    pub(crate) fn new(start: LogPosition, store: SegmentStore, charge: QuotaCharge) -> Self {
+        let content = SegmentContent {
+            start,
             end: start,
+            index: Some(Box::default()),
             cut: None,
-            charge,
+            store,
+            positions: None,
         };
+        Self::with_content(content, charge)
+    }
+
+    /// Creates a segment that already has bytes.
+    pub(crate) fn with_content(content: SegmentContent, charge: QuotaCharge) -> Self {
+        let SegmentContent { start, end, index, cut, store, positions } = content;
+        let cut = cut.map(Box::new);
+        let inner = SegmentState { store, index, end, cut, positions, charge };
         Self { start, inner: Mutex::new(inner) }
     }
 
@@ -136,7 +147,7 @@ impl LogSegment {
     /// bytes.
     pub(crate) fn shrink(&self) {
         let mut inner = self.lock();
-        inner.index.shrink();
+        inner.index_mut().shrink();
         inner.charge.release_unused();
         let spilled = match &mut inner.store {
             SegmentStore::Memory(memory) => {
@@ -144,9 +155,15 @@ impl LogSegment {
                 None
             }
             SegmentStore::Spilled(file) => Some(Arc::clone(file)),
+            SegmentStore::Durable(bytes) => {
+                if let Some(copy) = &mut bytes.copy {
+                    copy.shrink_to_fit();
+                }
+                bytes.file.clone()
+            }
             SegmentStore::Compressed(_) => None,
         };
-        let files = [spilled, inner.index.stored().file()];
+        let files = [spilled, inner.run_file(), inner.positions.clone()];
         drop(inner);
         files.into_iter().flatten().for_each(|file| file.end_writing());
     }
@@ -154,38 +171,65 @@ impl LogSegment {
     /// Checks whether somebody else truncated the file, and records the missing range. Without this
     /// check a later write would make the missing bytes read as zeroes.
     pub(crate) fn detect_file_cut(&self) -> io::Result<()> {
-        let (file, end) = match &*self.lock() {
-            SegmentState { store: SegmentStore::Spilled(file), end, .. } => {
-                (Arc::clone(file), *end)
+        let inner = self.lock();
+        let end = inner.end;
+        let file = match &inner.store {
+            SegmentStore::Spilled(file)
+            | SegmentStore::Durable(DurableBytes { file: Some(file), copy: None, .. }) => {
+                Arc::clone(file)
             }
-            SegmentState {
-                store: SegmentStore::Memory(_) | SegmentStore::Compressed(_), ..
-            } => return Ok(()),
+            SegmentStore::Compressed(compressed) => {
+                let compressed = Arc::clone(compressed);
+                drop(inner);
+                if !compressed.is_whole()? {
+                    self.lock().record_file_cut(self.start.offset, end);
+                }
+                return Ok(());
+            }
+            SegmentStore::Memory(_) | SegmentStore::Durable(_) => return Ok(()),
         };
-        let there = self.start.offset + file.length()?;
-        if there < end.offset {
-            self.lock().record_file_cut(there, end);
+        drop(inner);
+        let length = file.length()?;
+        let there = self.start.offset + length;
+        if there >= end.offset {
+            return Ok(());
         }
+        // The server that compressed the log may have ended before that was recorded.
+        if length == 0
+            && let Some(form) = file.compressed_form()
+        {
+            let bytes = end.offset - self.start.offset;
+            if let Some(compressed) = CompressedLog::open_durable(form, bytes)? {
+                self.replace_spilled(bytes, compressed);
+                return Ok(());
+            }
+        }
+        self.lock().record_file_cut(there, end);
         Ok(())
     }
 
     /// The number of bytes that are known to be cut off.
     pub(crate) fn cut_bytes(&self) -> u64 {
-        self.lock().cut.map_or(0, |cut| cut.bytes())
+        self.lock().cut.as_ref().map_or(0, |cut| cut.bytes())
+    }
+
+    /// The bytes that are known to be cut off.
+    pub(crate) fn cut(&self) -> Option<FileCut> {
+        self.lock().cut.as_deref().copied()
     }
 
     /// Ends the last line here, whatever comes next.
     pub(crate) fn end_line(&self, at: LogPosition) {
         let mut inner = self.lock();
         inner.end = at;
-        inner.index.end_run();
+        inner.index_mut().end_run();
     }
 
     /// The readable extents before `end`, in order.
     pub(crate) fn extents(self: &Arc<Self>, end: u64) -> impl Iterator<Item = LogExtent> {
         let inner = self.lock();
         let end = inner.end.offset.min(end);
-        let (first, second) = match inner.cut {
+        let (first, second) = match inner.cut.as_deref().copied() {
             None => (self.start.offset..end, None),
             Some(cut) => (self.start.offset..cut.from.min(end), Some((cut.to.offset..end, cut.to))),
         };
@@ -213,13 +257,15 @@ impl LogSegment {
         let position = self.position(offset);
         let inner = self.lock();
         match &inner.store {
-            SegmentStore::Memory(memory) => {
-                let start = usize::try_from(position).unwrap_or(usize::MAX);
-                let bytes = memory.get(start..).and_then(|rest| rest.get(..buffer.len()));
-                buffer.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
-                Ok(())
+            SegmentStore::Memory(memory) => copy_range(memory, position, buffer),
+            SegmentStore::Durable(DurableBytes { copy: Some(copy), .. }) => {
+                copy_range(copy, position, buffer)
             }
-            SegmentStore::Spilled(file) => {
+            SegmentStore::Durable(DurableBytes { file: None, .. }) => {
+                Err(io::ErrorKind::UnexpectedEof.into())
+            }
+            SegmentStore::Spilled(file)
+            | SegmentStore::Durable(DurableBytes { file: Some(file), .. }) => {
                 let file = Arc::clone(file);
                 drop(inner);
                 let read = file.open().and_then(|file| file.read_exact_at(buffer, position));
@@ -247,26 +293,99 @@ impl LogSegment {
         &self,
         holds: impl Fn(&StreamRun) -> bool,
     ) -> io::Result<Option<NumberedRun>> {
-        let stored = {
-            let inner = self.lock();
-            if let Some(found) = inner.index.find_recent(&holds) {
-                return Ok(Some(found));
-            }
-            inner.index.stored().clone()
-        };
-        stored.find(holds)
+        let stored = self.with_index(|index| {
+            index.find_recent(&holds).map_or_else(|| Err(index.stored().clone()), Ok)
+        })?;
+        match stored {
+            Ok(found) => Ok(Some(found)),
+            Err(stored) => stored.find(holds),
+        }
     }
 
     /// The runs with these numbers, as far as they exist.
     pub(crate) fn runs(&self, numbers: Range<u64>) -> io::Result<Vec<StreamRun>> {
         // Both are read under one lock: a run that moves to the file in between would be missed.
-        let (stored, recent) = {
-            let inner = self.lock();
-            (inner.index.stored().clone(), inner.index.read_recent(numbers.clone()).to_vec())
-        };
+        let (stored, recent) = self.with_index(|index| {
+            (index.stored().clone(), index.read_recent(numbers.clone()).to_vec())
+        })?;
         let mut runs = stored.read(numbers)?;
         runs.extend(recent);
         Ok(runs)
+    }
+
+    /// Calls `find` with the index, which is rebuilt if it is not in memory.
+    fn with_index<T>(&self, find: impl Fn(&RunIndex) -> T) -> io::Result<T> {
+        let (range, positions) = {
+            let inner = self.lock();
+            if let Some(index) = &inner.index {
+                return Ok(find(index));
+            }
+            let cut = inner.cut.as_deref().copied();
+            (ScanRange { start: self.start, end: inner.end.offset, cut }, inner.positions.clone())
+        };
+        let make_file = || self.create_temporary();
+        let read_at = |offset, block: &mut [u8]| self.read_at(offset, block);
+        let scanned = scan_segment(&range, positions.as_deref(), read_at, make_file)?;
+        let found = find(&scanned.index);
+        self.lock().index.get_or_insert_with(|| Box::new(scanned.index));
+        Ok(found)
+    }
+
+    /// Creates a temporary file in the directory of the segment's files.
+    fn create_temporary(&self) -> io::Result<SpillFile> {
+        let file = match &self.lock().store {
+            SegmentStore::Spilled(file)
+            | SegmentStore::Durable(DurableBytes { file: Some(file), .. }) => file.dir_handle(),
+            SegmentStore::Compressed(compressed) => compressed.dir_handle(),
+            SegmentStore::Memory(_) | SegmentStore::Durable(_) => {
+                return Err(io::ErrorKind::NotFound.into());
+            }
+        };
+        file.create_file()
+    }
+
+    /// The bytes of memory that [`LogSegment::release_memory`] would release.
+    pub(crate) fn releasable_bytes(&self) -> usize {
+        let inner = self.lock();
+        let index = inner.index.as_ref().map_or(0, |index| index.memory_bytes());
+        let copy = match &inner.store {
+            SegmentStore::Durable(bytes) => bytes.copy.as_ref().map_or(0, Vec::len),
+            SegmentStore::Memory(_) | SegmentStore::Spilled(_) | SegmentStore::Compressed(_) => 0,
+        };
+        index + copy
+    }
+
+    /// Releases the memory of a closed durable log, as far as files hold the same.
+    pub(crate) fn release_memory(&self) {
+        let mut inner = self.lock();
+        let all = inner.end.offset - self.start.offset;
+        let copy = match &mut inner.store {
+            SegmentStore::Durable(bytes) if bytes.in_file == all => bytes.copy.take(),
+            SegmentStore::Compressed(_) => None,
+            // The bytes or the streams are in memory alone.
+            SegmentStore::Durable(_) | SegmentStore::Memory(_) | SegmentStore::Spilled(_) => return,
+        };
+        let index = inner.index.take();
+        drop(inner);
+        drop((copy, index));
+    }
+
+    /// Removes the files of a durable log, also those that all segments share, as soon as nobody
+    /// reads them any more.
+    pub(crate) fn remove_files(&self) {
+        self.remove_file();
+        if let Some(positions) = &self.lock().positions {
+            positions.remove_on_drop();
+        }
+    }
+
+    /// Removes the file of the bytes as soon as nobody reads it any more.
+    pub(crate) fn remove_file(&self) {
+        match &self.lock().store {
+            SegmentStore::Durable(DurableBytes { file: Some(file), .. }) => file.remove_on_drop(),
+            SegmentStore::Compressed(compressed) => compressed.remove_on_drop(),
+            SegmentStore::Durable(_) | SegmentStore::Memory(_) | SegmentStore::Spilled(_) => {}
+        }
     }
 
     /// The bytes that the segment takes in memory or on the disk, without its index.
@@ -274,7 +393,9 @@ impl LogSegment {
         let inner = self.lock();
         match &inner.store {
             SegmentStore::Memory(memory) => memory.len() as u64,
-            SegmentStore::Spilled(_) => inner.end.offset - self.start.offset,
+            SegmentStore::Spilled(_) | SegmentStore::Durable(_) => {
+                inner.end.offset - self.start.offset
+            }
             SegmentStore::Compressed(compressed) => compressed.stored_bytes(),
         }
     }
@@ -282,7 +403,12 @@ impl LogSegment {
     /// `true` if neither the bytes nor the index of the segment are in a file.
     pub(crate) fn is_in_memory(&self) -> bool {
         let inner = self.lock();
-        inner.store.tier() == Tier::Memory && inner.index.stored().file().is_none()
+        let has_bytes = match &inner.store {
+            SegmentStore::Memory(_) => true,
+            SegmentStore::Durable(bytes) => bytes.copy.is_some(),
+            SegmentStore::Spilled(_) | SegmentStore::Compressed(_) => false,
+        };
+        has_bytes && inner.index.is_some() && inner.run_file().is_none()
     }
 
     /// The spill file and its length, if the segment is in a spill file that is not truncated.
@@ -293,9 +419,15 @@ impl LogSegment {
                 let bytes = inner.end.offset - self.start.offset;
                 Some(UncompressedLog { file: Arc::clone(file), bytes })
             }
-            SegmentStore::Memory(_) | SegmentStore::Spilled(_) | SegmentStore::Compressed(_) => {
-                None
+            SegmentStore::Durable(DurableBytes { file: Some(file), in_file, .. })
+                if inner.cut.is_none() && *in_file == inner.end.offset - self.start.offset =>
+            {
+                Some(UncompressedLog { file: Arc::clone(file), bytes: *in_file })
             }
+            SegmentStore::Memory(_)
+            | SegmentStore::Spilled(_)
+            | SegmentStore::Durable(_)
+            | SegmentStore::Compressed(_) => None,
         }
     }
 
@@ -304,7 +436,7 @@ impl LogSegment {
     pub(crate) fn compressed(&self) -> Option<Arc<CompressedLog>> {
         match &self.lock().store {
             SegmentStore::Compressed(compressed) => Some(Arc::clone(compressed)),
-            SegmentStore::Memory(_) | SegmentStore::Spilled(_) => None,
+            SegmentStore::Memory(_) | SegmentStore::Spilled(_) | SegmentStore::Durable(_) => None,
         }
     }
 
@@ -319,6 +451,9 @@ impl LogSegment {
         inner.charge.shift(Tier::Disk, Tier::Compressed, stored);
         inner.charge.release_unused();
         drop(inner);
+        if let SegmentStore::Durable(DurableBytes { file: Some(file), .. }) = &spilled {
+            file.remove_on_drop();
+        }
         // Dropped after the lock is released: closing a large file for the last time waits for the
         // disk.
         drop(spilled);
@@ -333,15 +468,50 @@ pub(crate) enum SegmentStore {
     Memory(Vec<u8>),
     /// All bytes, from the segment's start. None are left in memory.
     Spilled(Arc<SpillFile>),
+    /// The bytes of a durable log.
+    Durable(DurableBytes),
     /// All bytes, compressed, once nothing is added any more.
     Compressed(Arc<CompressedLog>),
+}
+
+/// The bytes of one segment of a durable log: in a file with a name from the first byte on, and in
+/// memory as well while they are few.
+///
+/// Invariant: `copy` is there while the file does not hold all bytes of the segment.
+#[derive(Debug)]
+pub(crate) struct DurableBytes {
+    /// The file, unless there are no bytes or it could not be created.
+    pub(crate) file: Option<Arc<SpillFile>>,
+    /// Bytes that the file holds, from the segment's start.
+    pub(crate) in_file: u64,
+    /// All bytes, from the segment's start.
+    pub(crate) copy: Option<Vec<u8>>,
+}
+
+/// The content of a segment that is opened again.
+#[derive(Debug)]
+pub(crate) struct SegmentContent {
+    pub(crate) start: LogPosition,
+    pub(crate) end: LogPosition,
+    pub(crate) index: Option<Box<RunIndex>>,
+    pub(crate) cut: Option<FileCut>,
+    pub(crate) store: SegmentStore,
+    pub(crate) positions: Option<Arc<SpillFile>>,
+}
+
+/// Fills the buffer with the bytes at a position.
+fn copy_range(bytes: &[u8], position: u64, buffer: &mut [u8]) -> io::Result<()> {
+    let start = usize::try_from(position).unwrap_or(usize::MAX);
+    let range = bytes.get(start..).and_then(|rest| rest.get(..buffer.len()));
+    buffer.copy_from_slice(range.ok_or(io::ErrorKind::UnexpectedEof)?);
+    Ok(())
 }
 
 impl SegmentStore {
     pub(crate) const fn tier(&self) -> Tier {
         match self {
             Self::Memory(_) => Tier::Memory,
-            Self::Spilled(_) => Tier::Disk,
+            Self::Spilled(_) | Self::Durable(_) => Tier::Disk,
             Self::Compressed(_) => Tier::Compressed,
         }
     }

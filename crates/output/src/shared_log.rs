@@ -12,15 +12,16 @@ use memchr::memchr_iter;
 use tokio::sync::watch;
 
 use super::counters::DropReason;
+use super::index::LogPosition;
 use super::log_summary::LogSummary;
 use super::quota::TenantQuota;
-use super::segment::{Continuity, LogExtent, LogPosition, LogSegment};
+use super::segment::{Continuity, LogExtent, LogSegment};
 use super::spill::SpillDir;
 use super::views::Charset;
 
 /// Segments after the head that are kept. All but the newest are full, and together they hold at
 /// least the tail that is to be kept.
-const TAIL_SEGMENTS: usize = 3;
+pub(crate) const TAIL_SEGMENTS: usize = 3;
 
 /// The progress of a log at one moment: `closed` and `total_bytes` belong together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -111,12 +112,75 @@ struct SharedLogState {
     head: Arc<LogSegment>,
     tail: VecDeque<Arc<LogSegment>>,
     gaps: Gaps,
+    progress: PublishedProgress,
+}
+
+/// The progress that readers see.
+#[derive(Debug)]
+enum PublishedProgress {
+    Open(watch::Receiver<LogProgress>),
+    /// The last progress. A closed log needs no channel.
+    Closed(LogProgress),
+}
+
+impl PublishedProgress {
+    fn get(&self) -> LogProgress {
+        match self {
+            Self::Open(progress) => *progress.borrow(),
+            Self::Closed(progress) => *progress,
+        }
+    }
+}
+
+/// The segments of a log, and the bytes that it has lost.
+#[derive(Debug)]
+pub(crate) struct LogContent {
+    pub(crate) head: Arc<LogSegment>,
+    pub(crate) tail: VecDeque<Arc<LogSegment>>,
+    pub(crate) gaps: Gaps,
+}
+
+impl LogContent {
+    /// The content of a log that has only its first segment.
+    pub(crate) fn new(head: Arc<LogSegment>) -> Self {
+        Self { head, tail: VecDeque::new(), gaps: Gaps::default() }
+    }
+
+    /// The last segment.
+    pub(crate) fn last(&self) -> &Arc<LogSegment> {
+        self.tail.back().unwrap_or(&self.head)
+    }
 }
 
 impl SharedLog {
-    /// Creates a log that has only its first segment.
-    pub(crate) fn new(head: Arc<LogSegment>, quota: TenantQuota, spill_dir: SpillDir) -> Self {
-        let inner = SharedLogState { head, tail: VecDeque::new(), gaps: Gaps::default() };
+    /// Creates a log whose writer publishes its progress.
+    pub(crate) fn new(
+        content: LogContent,
+        progress: watch::Receiver<LogProgress>,
+        quota: TenantQuota,
+        spill_dir: SpillDir,
+    ) -> Self {
+        Self::with_progress(content, PublishedProgress::Open(progress), quota, spill_dir)
+    }
+
+    /// Creates a log that has no writer any more.
+    pub(crate) fn new_closed(
+        content: LogContent,
+        progress: LogProgress,
+        quota: TenantQuota,
+        spill_dir: SpillDir,
+    ) -> Self {
+        Self::with_progress(content, PublishedProgress::Closed(progress), quota, spill_dir)
+    }
+
+    fn with_progress(
+        content: LogContent,
+        progress: PublishedProgress,
+        quota: TenantQuota,
+        spill_dir: SpillDir,
+    ) -> Self {
+        let LogContent { head, tail, gaps } = content;
+        let inner = SharedLogState { head, tail, gaps, progress };
         let charset = OnceLock::new();
         Self {
             inner: Mutex::new(inner),
@@ -189,11 +253,11 @@ impl SharedLog {
 
     /// Takes a snapshot of the readable bytes. They stay readable for as long as the snapshot
     /// lives.
-    pub(crate) fn snapshot(&self, progress: &watch::Receiver<LogProgress>) -> LogSnapshot {
+    pub(crate) fn snapshot(&self) -> LogSnapshot {
         let inner = self.lock();
         // Read under the lock: bytes that were published before a segment came or went are in the
         // other segments.
-        let mut progress = *progress.borrow();
+        let mut progress = inner.progress.get();
         let segments = inner.segments();
         let gaps = inner.gaps.clone();
         drop(inner);
@@ -207,12 +271,27 @@ impl SharedLog {
     }
 
     /// The published progress, with the bytes that are known to be cut off.
-    pub(crate) fn progress(&self, published: &watch::Receiver<LogProgress>) -> LogProgress {
-        LogProgress { cut_bytes: self.cut_bytes(), ..*published.borrow() }
+    pub(crate) fn progress(&self) -> LogProgress {
+        let inner = self.lock();
+        let cut_bytes = inner.iter_segments().map(|segment| segment.cut_bytes()).sum();
+        LogProgress { cut_bytes, ..inner.progress.get() }
     }
 
-    fn cut_bytes(&self) -> u64 {
-        self.lock().iter_segments().map(|segment| segment.cut_bytes()).sum()
+    /// The channel on which the writer publishes its progress; `None` once the log is closed.
+    pub(crate) fn watch_progress(&self) -> Option<watch::Receiver<LogProgress>> {
+        match &self.lock().progress {
+            PublishedProgress::Open(progress) => Some(progress.clone()),
+            PublishedProgress::Closed(_) => None,
+        }
+    }
+
+    /// Keeps the last progress. Nothing will follow.
+    pub(crate) fn close(&self, last: LogProgress) {
+        self.lock().progress = PublishedProgress::Closed(last);
+    }
+
+    pub(crate) fn gaps(&self) -> Gaps {
+        self.lock().gaps.clone()
     }
 
     /// All segments, in order.
@@ -445,6 +524,11 @@ impl Gaps {
                 GapKind::New
             }
         }
+    }
+
+    /// All gaps, in order, with the bytes that are missing there.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (LogPosition, u64)> {
+        self.0.iter().map(|gap| (gap.at, gap.bytes))
     }
 
     /// The positions of all gaps, in order.

@@ -6,27 +6,35 @@
 //! Every server has its own directory in the spill directory, with a lock on it: the next server
 //! removes the files of a server that was killed. All names are looked up in the directory that was
 //! opened when it was created, whatever is put in its place later.
+//!
+//! A durable directory has named files instead, which the next server finds again. The lock of the
+//! data directory guards it. Files without a name in it are removed by the next server.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
+use std::fmt;
 use std::fs::{DirBuilder, File, Permissions};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
-use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags, flock, open, openat, unlinkat};
+use rustix::fs::{
+    AtFlags, Dir, FlockOperation, Mode, OFlags, flock, open, openat, renameat, unlinkat,
+};
 use rustix::io::Errno;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use crate::counters::{Counters, SpillOperation};
+use crate::file_name::{FilePart, LogName, SpillFileName};
+use crate::frame_cache::FrameCache;
 
 /// Finished files that stay open after they were read.
 const OPEN_FILES: usize = 16;
@@ -38,6 +46,10 @@ const READERS: usize = 32;
 const DISK_TIME: Duration = Duration::from_secs(30);
 /// The time that the disk has to answer an optional read.
 const SHORT_DISK_TIME: Duration = Duration::from_secs(1);
+/// The memory of closed durable logs, all together.
+const CLOSED_BYTES: usize = 4 * 1024 * 1024;
+/// The memory of an entry for a closed durable log, beside its bytes and index.
+const CLOSED_ENTRY_BYTES: usize = 256;
 /// The prefix of the names of server directories.
 const PREFIX: &str = "run-";
 
@@ -53,8 +65,11 @@ pub struct SpillDir {
 #[derive(Debug)]
 struct SpillStore {
     root: PathBuf,
+    kind: DirKind,
     /// Created with the first file, and again if somebody has removed it.
     server_dir: Mutex<Option<Arc<ServerDir>>>,
+    /// The number of the first file.
+    first_number: u64,
     last_number: AtomicU64,
     recent: Mutex<RecentFiles>,
     cleaner: Mutex<Option<Sender<Removal>>>,
@@ -62,7 +77,36 @@ struct SpillStore {
     disk_time: Duration,
     writers: Arc<Semaphore>,
     readers: Arc<Semaphore>,
+    frames: Arc<FrameCache>,
+    /// The memory of durable logs that were closed recently.
+    closed: Mutex<ClosedMemory>,
     counters: Arc<Counters>,
+}
+
+/// Memory that can be released, because files hold the same. Invariant: `bytes` is the sum of all
+/// entries, and the newest entry is at the back.
+#[derive(Default)]
+struct ClosedMemory {
+    recent: VecDeque<(usize, ReleaseMemory)>,
+    bytes: usize,
+}
+
+/// Releases memory of one log.
+type ReleaseMemory = Box<dyn FnOnce() + Send>;
+
+impl fmt::Debug for ClosedMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClosedMemory").field("bytes", &self.bytes).finish_non_exhaustive()
+    }
+}
+
+/// The lifetime of a directory and its files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum DirKind {
+    /// A directory for one server, which ends with it.
+    PerServer,
+    /// The root itself, which stays.
+    Durable,
 }
 
 /// The finished files that were read recently, the newest at the back.
@@ -72,11 +116,13 @@ type RecentFiles = VecDeque<(u64, Arc<File>)>;
 #[derive(Debug)]
 enum Removal {
     /// One file, which is also closed here: on some file systems a close waits.
-    File { dir: Arc<ServerDir>, number: u64, _open: [Option<Arc<File>>; 2] },
+    File { dir: Arc<ServerDir>, name: SpillFileName, _open: [Option<Arc<File>>; 2] },
     /// An unnamed file, which is gone once it is closed.
     Unnamed { _open: Arc<File> },
     /// The directories of servers that no longer hold their lock.
     Leftovers { root: PathBuf },
+    /// Files that an earlier server left in a durable directory.
+    Names { dir: Arc<ServerDir>, names: Vec<SpillFileName> },
     /// All files of this server. Dropping the sender signals the end.
     Everything { dir: Arc<ServerDir>, _done: Sender<()> },
 }
@@ -88,20 +134,45 @@ impl SpillDir {
         Self::with_disk_time(root, counters, DISK_TIME)
     }
 
+    /// Creates files in `root` itself. Files of durable logs stay there when the server ends. The
+    /// caller holds a lock that keeps other servers out of the directory.
+    #[must_use]
+    pub fn open_durable(root: impl Into<PathBuf>, counters: Arc<Counters>) -> Self {
+        Self::with_kind(root.into(), DirKind::Durable, counters, DISK_TIME)
+    }
+
     fn with_disk_time(
         root: impl Into<PathBuf>,
         counters: Arc<Counters>,
         disk_time: Duration,
     ) -> Self {
+        Self::with_kind(root.into(), DirKind::PerServer, counters, disk_time)
+    }
+
+    fn with_kind(
+        root: PathBuf,
+        kind: DirKind,
+        counters: Arc<Counters>,
+        disk_time: Duration,
+    ) -> Self {
+        let first_number = match kind {
+            DirKind::PerServer => 0,
+            // Higher than any number of an earlier server in the same directory.
+            DirKind::Durable => UNIX_EPOCH.elapsed().map_or(0, |time| time.as_micros() as u64),
+        };
         let store = SpillStore {
-            root: root.into(),
+            root,
+            kind,
+            first_number,
             server_dir: Mutex::default(),
-            last_number: AtomicU64::new(0),
+            last_number: AtomicU64::new(first_number),
             recent: Mutex::default(),
             cleaner: Mutex::default(),
             disk_time,
             writers: Arc::new(Semaphore::new(WRITERS)),
             readers: Arc::new(Semaphore::new(READERS)),
+            frames: Arc::default(),
+            closed: Mutex::default(),
             counters,
         };
         Self { store: Arc::new(store) }
@@ -128,18 +199,62 @@ impl SpillDir {
         self.create_unnamed()?.write_all_at(b"x", 0)
     }
 
-    /// Removes the files of servers that were killed. Does not wait for it.
+    /// `true` if the files of durable logs stay when the server ends.
+    #[must_use]
+    pub fn is_durable(&self) -> bool {
+        self.store.kind == DirKind::Durable
+    }
+
+    /// Removes the files of servers that were killed. Does not wait for it. Removes nothing from a
+    /// durable directory.
     pub fn remove_leftovers(&self) {
-        self.store.remove(Removal::Leftovers { root: self.store.root.clone() });
+        if self.store.kind == DirKind::PerServer {
+            self.store.remove(Removal::Leftovers { root: self.store.root.clone() });
+        }
+    }
+
+    /// Removes the files of a durable directory that belong to none of the known logs, and
+    /// uncompressed files that a crash left beside their compressed form. Waits until the directory
+    /// was read, but not for the removal.
+    ///
+    /// # Errors
+    /// If the directory cannot be read.
+    pub fn remove_unknown_logs(&self, known: &HashSet<LogName>) -> io::Result<()> {
+        let dir = self.store.server_dir()?;
+        let names = dir.find_leftovers(known, self.store.first_number)?;
+        self.store.remove(Removal::Names { dir, names });
+        Ok(())
     }
 
     /// Removes all files of this server, and waits for that at most `time`. The next server removes
-    /// the rest.
+    /// the rest. The files of durable logs stay.
     pub fn remove_everything(&self, time: Duration) {
         let Some(dir) = lock(&self.store.server_dir).take() else { return };
         let (_done, is_done) = mpsc::channel();
         self.store.remove(Removal::Everything { dir, _done });
         is_done.recv_timeout(time).ok();
+    }
+
+    /// The decoded frames of all compressed logs in this directory.
+    pub(crate) fn frame_cache(&self) -> &Arc<FrameCache> {
+        &self.store.frames
+    }
+
+    /// Keeps this many bytes of a closed log in memory, in exchange for those of older logs.
+    pub(crate) fn keep_closed_memory(&self, bytes: usize, release: ReleaseMemory) {
+        let bytes = bytes + CLOSED_ENTRY_BYTES;
+        let mut released = Vec::new();
+        let mut closed = lock(&self.store.closed);
+        closed.bytes += bytes;
+        closed.recent.push_back((bytes, release));
+        while closed.bytes > CLOSED_BYTES
+            && let Some((bytes, oldest)) = closed.recent.pop_front()
+        {
+            closed.bytes -= bytes;
+            released.push(oldest);
+        }
+        drop(closed);
+        released.into_iter().for_each(|release| release());
     }
 
     /// Waits for a permit to write. `None` if the semaphore is closed.
@@ -181,21 +296,60 @@ impl SpillDir {
         self.store.counters.checked(SpillOperation::Create, self.try_create_file())
     }
 
+    /// Creates a file (mode 0600) of a durable log. A file that already has the name is replaced.
+    pub(crate) fn create_named(&self, log: &LogName, part: FilePart) -> io::Result<SpillFile> {
+        let number = self.store.next_number();
+        let name = SpillFileName::of_log(log, part);
+        self.store.counters.checked(SpillOperation::Create, self.create_with_name(number, name))
+    }
+
+    /// The file of a durable log, which is opened when it is needed.
+    pub(crate) fn named_file(&self, log: &LogName, part: FilePart) -> SpillFile {
+        let number = self.store.next_number();
+        SpillFile::new(&self.store, number, SpillFileName::of_log(log, part), OpenState::default())
+    }
+
+    /// Opens the file of a durable log to write on. `None` if there is no such file.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub(crate) fn reopen_named(
+        &self,
+        log: &LogName,
+        part: FilePart,
+    ) -> io::Result<Option<SpillFile>> {
+        let name = SpillFileName::of_log(log, part);
+        let file = match self.store.server_dir()?.open_file(&name, OFlags::RDWR, Mode::empty()) {
+            Err(error) if is_absent(&error) => return Ok(None),
+            opened => opened?,
+        };
+        let id = FileId::from_regular_file(&file)?;
+        let open = OpenState { writing: Some(Arc::new(file)), id: Some(id) };
+        Ok(Some(SpillFile::new(&self.store, self.store.next_number(), name, open)))
+    }
+
     fn try_create_file(&self) -> io::Result<SpillFile> {
-        let number = self.store.last_number.fetch_add(1, Ordering::Relaxed);
+        let number = self.store.next_number();
+        self.create_with_name(number, SpillFileName::Temporary(number))
+    }
+
+    fn create_with_name(&self, number: u64, name: SpillFileName) -> io::Result<SpillFile> {
         let dir = self.store.server_dir()?;
-        let (dir, file) = match dir.create_file(number) {
+        let (dir, file) = match dir.create_file(&name) {
             // Somebody has removed the directory.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let dir = self.store.replace_server_dir(&dir)?;
-                let file = dir.create_file(number)?;
+                let file = dir.create_file(&name)?;
                 (dir, file)
             }
             made => (dir, made?),
         };
-        let id = FileId::from_file(&file)?;
-        let writing = Mutex::new(Some(Arc::new(file)));
-        Ok(SpillFile { store: Arc::clone(&self.store), dir, number, id, writing })
+        let id = FileId::from_regular_file(&file)?;
+        let open = OpenState { writing: Some(Arc::new(file)), id: Some(id) };
+        let mut file = SpillFile::new(&self.store, number, name, open);
+        // The directory of a server may be replaced: its files stay in the one they were created in.
+        file.dir = (self.store.kind == DirKind::PerServer).then_some(dir);
+        Ok(file)
     }
 
     /// Creates an unnamed file (mode 0600), which is gone once its last reader is.
@@ -242,8 +396,18 @@ impl SpillStore {
         let mut known = lock(&self.server_dir);
         match &*known {
             Some(dir) => Ok(Arc::clone(dir)),
-            None => Ok(Arc::clone(known.insert(Arc::new(ServerDir::create(&self.root)?)))),
+            None => {
+                let dir = match self.kind {
+                    DirKind::PerServer => ServerDir::create(&self.root)?,
+                    DirKind::Durable => ServerDir::open_durable(&self.root)?,
+                };
+                Ok(Arc::clone(known.insert(Arc::new(dir))))
+            }
         }
+    }
+
+    fn next_number(&self) -> u64 {
+        self.last_number.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Creates another directory in place of one that is gone, unless another thread just did.
@@ -312,9 +476,12 @@ fn run_cleaner(removals: &Receiver<Removal>, counters: &Counters) {
 impl Removal {
     fn carry_out(self, counters: &Counters) {
         let removed = match self {
-            Self::File { dir, number, _open } => dir.remove_file(number),
+            Self::File { dir, name, _open } => dir.remove_file(&name),
             Self::Unnamed { _open } => Ok(()),
             Self::Leftovers { root } => remove_leftovers(&root),
+            Self::Names { dir, names } => {
+                names.iter().map(|name| dir.remove_file(name)).fold(Ok(()), io::Result::and)
+            }
             Self::Everything { dir, .. } => dir.remove_everything(),
         };
         match removed {
@@ -332,6 +499,7 @@ impl Removal {
 struct ServerDir {
     fd: OwnedFd,
     path: PathBuf,
+    kind: DirKind,
 }
 
 impl ServerDir {
@@ -344,32 +512,52 @@ impl ServerDir {
         // Waits at most for a server that takes this directory for a leftover. That server removes
         // it; then creating the first file fails, and another directory is created.
         flock(&fd, FlockOperation::LockExclusive)?;
-        Ok(Self { fd, path })
+        Ok(Self { fd, path, kind: DirKind::PerServer })
+    }
+
+    fn open_durable(root: &Path) -> io::Result<Self> {
+        create_private_dirs(root)?;
+        Ok(Self { fd: open_dir(root)?, path: root.to_owned(), kind: DirKind::Durable })
     }
 
     /// Opens the directory of a server that is gone.
     fn open_leftover(path: PathBuf) -> io::Result<Self> {
         let fd = open_dir(&path)?;
         flock(&fd, FlockOperation::NonBlockingLockExclusive)?;
-        Ok(Self { fd, path })
+        Ok(Self { fd, path, kind: DirKind::PerServer })
     }
 
-    fn create_file(&self, number: u64) -> io::Result<File> {
+    fn create_file(&self, name: &SpillFileName) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
-        let file = self.open_file(number, flags, Mode::RUSR | Mode::WUSR)?;
+        let create = || self.open_file(name, flags, Mode::RUSR | Mode::WUSR);
+        let file = match create() {
+            // A file that an earlier server left: its log is not known any more.
+            Err(error)
+                if error.kind() == io::ErrorKind::AlreadyExists
+                    && self.kind == DirKind::Durable =>
+            {
+                self.remove_file(name)?;
+                create()?
+            }
+            made => made?,
+        };
         // The umask may have removed bits that are needed.
         file.set_permissions(Permissions::from_mode(0o600))?;
         Ok(file)
     }
 
-    fn open_file(&self, number: u64, flags: OFlags, mode: Mode) -> io::Result<File> {
+    fn open_file(&self, name: &SpillFileName, flags: OFlags, mode: Mode) -> io::Result<File> {
         // Non-blocking, so that a FIFO in place of the file cannot hold a reader.
         let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        Ok(File::from(openat(&self.fd, file_name(number), flags, mode)?))
+        Ok(File::from(openat(&self.fd, name.to_string(), flags, mode)?))
     }
 
-    fn remove_file(&self, number: u64) -> io::Result<()> {
-        Ok(unlinkat(&self.fd, file_name(number), AtFlags::empty())?)
+    fn remove_file(&self, name: &SpillFileName) -> io::Result<()> {
+        Ok(unlinkat(&self.fd, name.to_string(), AtFlags::empty())?)
+    }
+
+    fn rename_file(&self, from: &SpillFileName, to: &SpillFileName) -> io::Result<()> {
+        Ok(renameat(&self.fd, from.to_string(), &self.fd, to.to_string())?)
     }
 
     fn remove_everything(&self) -> io::Result<()> {
@@ -379,19 +567,48 @@ impl ServerDir {
                 unlinkat(&self.fd, entry.file_name(), AtFlags::empty())?;
             }
         }
-        std::fs::remove_dir(&self.path)
+        match self.kind {
+            DirKind::PerServer => std::fs::remove_dir(&self.path),
+            DirKind::Durable => Ok(()),
+        }
+    }
+
+    /// The files of earlier servers that are not needed: those of unknown logs, those that have a
+    /// compressed form, and files without a log whose numbers are less than this server's first.
+    fn find_leftovers(
+        &self,
+        known: &HashSet<LogName>,
+        first_number: u64,
+    ) -> io::Result<Vec<SpillFileName>> {
+        let mut names = HashSet::new();
+        for entry in Dir::read_from(&self.fd)? {
+            // Names that are not ours are left alone.
+            names.extend(entry?.file_name().to_str().ok().and_then(SpillFileName::parse));
+        }
+        let is_leftover = |name: &&SpillFileName| match name {
+            SpillFileName::Temporary(number) => *number < first_number,
+            SpillFileName::OfLog { log, part } => {
+                let replacement = part.compressed().map(|part| SpillFileName::of_log(log, part));
+                !known.contains(log) || replacement.is_some_and(|name| names.contains(&name))
+            }
+        };
+        Ok(names.iter().filter(is_leftover).cloned().collect())
     }
 }
 
 impl Drop for ServerDir {
     fn drop(&mut self) {
-        // Fails if files are left. The next server removes them.
-        std::fs::remove_dir(&self.path).ok();
+        if self.kind == DirKind::PerServer {
+            // Fails if files are left. The next server removes them.
+            std::fs::remove_dir(&self.path).ok();
+        }
     }
 }
 
-fn file_name(number: u64) -> String {
-    number.to_string()
+/// `true` if there is no such file: none, or a symbolic link in its place.
+fn is_absent(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
+        || error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
 }
 
 fn open_dir(path: &Path) -> io::Result<OwnedFd> {
@@ -441,49 +658,81 @@ struct FileId {
 }
 
 impl FileId {
-    fn from_file(file: &File) -> io::Result<Self> {
+    /// # Errors
+    /// `NotFound` if it is something else than a file.
+    fn from_regular_file(file: &File) -> io::Result<Self> {
         let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Err(io::ErrorKind::NotFound.into());
+        }
         Ok(Self { device: metadata.dev(), inode: metadata.ino() })
     }
 }
 
-/// A spill file. Dropping it removes the file; a reader holds it while it reads.
+/// A spill file; a reader holds it while it reads. Dropping it removes the file, unless the file
+/// belongs to a durable log that is still wanted.
 #[derive(Debug)]
 pub(crate) struct SpillFile {
     store: Arc<SpillStore>,
-    dir: Arc<ServerDir>,
+    /// The directory that holds the file; `None` for the durable directory.
+    dir: Option<Arc<ServerDir>>,
     number: u64,
-    id: FileId,
+    name: SpillFileName,
+    is_removed_on_drop: AtomicBool,
+    open: Mutex<OpenState>,
+}
+
+#[derive(Debug, Default)]
+struct OpenState {
     /// Open for as long as something may be written.
-    writing: Mutex<Option<Arc<File>>>,
+    writing: Option<Arc<File>>,
+    /// The identity of the file, once it was created or opened.
+    id: Option<FileId>,
 }
 
 impl SpillFile {
+    fn new(store: &Arc<SpillStore>, number: u64, name: SpillFileName, open: OpenState) -> Self {
+        let is_temporary = match &name {
+            SpillFileName::Temporary(_) => true,
+            SpillFileName::OfLog { .. } => false,
+        };
+        Self {
+            store: Arc::clone(store),
+            dir: None,
+            number,
+            name,
+            is_removed_on_drop: AtomicBool::new(is_temporary),
+            open: Mutex::new(open),
+        }
+    }
+
     /// Returns the file, open for reading, and for writing until [`SpillFile::end_writing`].
     ///
     /// # Errors
     /// `NotFound` if somebody has removed or replaced it; else the system's error.
     pub(crate) fn open(&self) -> io::Result<Arc<File>> {
-        if let Some(file) = &*lock(&self.writing) {
+        if let Some(file) = &lock(&self.open).writing {
             return Ok(Arc::clone(file));
         }
         if let Some(file) = self.store.recent_file(self.number) {
             return Ok(file);
         }
-        let file = self.dir.open_file(self.number, OFlags::RDONLY, Mode::empty());
+        let file = self.dir()?.open_file(&self.name, OFlags::RDONLY, Mode::empty());
         let file = match file {
-            // A symbolic link is in its place.
-            Err(error) if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => {
-                return Err(io::ErrorKind::NotFound.into());
-            }
+            Err(error) if is_absent(&error) => return Err(io::ErrorKind::NotFound.into()),
             opened => opened?,
         };
-        if FileId::from_file(&file)? != self.id {
+        let id = FileId::from_regular_file(&file)?;
+        if *lock(&self.open).id.get_or_insert(id) != id {
             return Err(io::ErrorKind::NotFound.into());
         }
         let file = Arc::new(file);
         self.store.keep_open(self.number, Arc::clone(&file));
         Ok(file)
+    }
+
+    fn dir(&self) -> io::Result<Arc<ServerDir>> {
+        self.dir.as_ref().map_or_else(|| self.store.server_dir(), |dir| Ok(Arc::clone(dir)))
     }
 
     pub(crate) fn counters(&self) -> &Counters {
@@ -501,25 +750,63 @@ impl SpillFile {
 
     /// Ends writing: from now on the file is opened when it is read.
     pub(crate) fn end_writing(&self) {
-        let mut writing = lock(&self.writing);
+        let mut open = lock(&self.open);
         // Without a name the file could not be opened again, so it stays open.
         let has_name =
             |file: &Arc<File>| file.metadata().is_ok_and(|metadata| metadata.nlink() > 0);
-        let ended = writing.take_if(|file| has_name(file));
-        drop(writing);
+        let ended = open.writing.take_if(|file| has_name(file));
+        drop(open);
         if let Some(file) = ended {
             // The next reply often reads it.
             self.store.keep_open(self.number, file);
         }
     }
+
+    /// The directory of the file.
+    pub(crate) fn dir_handle(&self) -> SpillDir {
+        SpillDir { store: Arc::clone(&self.store) }
+    }
+
+    /// The log and the part that the file belongs to, if the log is durable.
+    pub(crate) const fn log_part(&self) -> Option<(&LogName, FilePart)> {
+        match &self.name {
+            SpillFileName::Temporary(_) => None,
+            SpillFileName::OfLog { log, part } => Some((log, *part)),
+        }
+    }
+
+    /// The file of the same segment in its compressed form, if the log is durable.
+    pub(crate) fn compressed_form(&self) -> Option<Self> {
+        let (log, part) = self.log_part()?;
+        Some(self.dir_handle().named_file(log, part.compressed()?))
+    }
+
+    /// Removes the file as soon as nobody reads it any more.
+    pub(crate) fn remove_on_drop(&self) {
+        self.is_removed_on_drop.store(true, Ordering::Relaxed);
+    }
+
+    /// Writes the file to the disk and gives it the name of a part of a durable log. A file that
+    /// has the name is replaced.
+    pub(crate) fn rename(mut self, log: &LogName, part: FilePart) -> io::Result<Self> {
+        self.open()?.sync_data()?;
+        let name = SpillFileName::of_log(log, part);
+        self.dir()?.rename_file(&self.name, &name)?;
+        self.name = name;
+        self.is_removed_on_drop = AtomicBool::new(false);
+        Ok(self)
+    }
 }
 
 impl Drop for SpillFile {
     fn drop(&mut self) {
-        let dir = Arc::clone(&self.dir);
-        let number = self.number;
-        let _open = [self.store.take_recent(number), lock(&self.writing).take()];
-        self.store.remove(Removal::File { dir, number, _open });
+        let open = [self.store.take_recent(self.number), lock(&self.open).writing.take()];
+        if self.is_removed_on_drop.load(Ordering::Relaxed)
+            && let Ok(dir) = self.dir()
+        {
+            let name = self.name.clone();
+            self.store.remove(Removal::File { dir, name, _open: open });
+        }
     }
 }
 
@@ -713,7 +1000,7 @@ mod tests {
         eventually("the leftover is removed", || !leftover.exists());
         assert!(foreign.join("1").exists());
         assert_eq!(file.length().unwrap(), 0);
-        assert!(file.dir.path.join("0").exists());
+        assert!(file.dir().unwrap().path.join("0").exists());
     }
 
     #[test]

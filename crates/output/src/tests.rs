@@ -251,12 +251,14 @@ mod model {
     /// Bytes of content and of index that a log holds in memory.
     fn memory_of(reader: &LogReader) -> (usize, usize) {
         let of_part = |part: &Arc<segment::LogSegment>| {
-            let inner = part.lock();
+            let mut inner = part.lock();
             let store = match &inner.store {
                 segment::SegmentStore::Memory(memory) => memory.capacity(),
-                segment::SegmentStore::Spilled(_) | segment::SegmentStore::Compressed(_) => 0,
+                segment::SegmentStore::Spilled(_)
+                | segment::SegmentStore::Durable(_)
+                | segment::SegmentStore::Compressed(_) => 0,
             };
-            (store, inner.index.memory_bytes())
+            (store, inner.index_mut().memory_bytes())
         };
         let parts = reader.shared_log().segments();
         parts.iter().map(of_part).fold((0, 0), |sum, part| (sum.0 + part.0, sum.1 + part.1))
@@ -571,7 +573,9 @@ mod bounds {
             let parts = self.reader.shared_log().segments();
             let file = |part: &Arc<segment::LogSegment>| match &part.lock().store {
                 SegmentStore::Spilled(file) => Some(writable(&file.open().unwrap())),
-                SegmentStore::Memory(_) | SegmentStore::Compressed(_) => None,
+                SegmentStore::Memory(_)
+                | SegmentStore::Durable(_)
+                | SegmentStore::Compressed(_) => None,
             };
             parts.iter().filter_map(file).collect()
         }

@@ -234,6 +234,7 @@ fn dropped_why(reason: DropReason, job: &JobSnapshot) -> String {
             return format!(" (tenants.{}.max_stored reached)", job.job.tenant().name());
         }
         DropReason::Cut => "the file was cut by another program",
+        DropReason::ServerCrash => "at most; the server crashed before they were stored",
     };
     format!(" ({why})")
 }

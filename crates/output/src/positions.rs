@@ -1,0 +1,257 @@
+//! The positions of a durable log: a file with a record for each change of the stream, each gap,
+//! each cut of a file and each segment after the first, in the order in which they came.
+//!
+//! A record is written before the bytes after it, so that a crash leaves at most records without
+//! bytes. A log of one stream, with nothing missing, has no such file.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use flate2::Crc;
+
+use crate::counters::{DropReason, SpillOperation};
+use crate::index::{FileCut, LogPosition, Stream};
+use crate::spill::SpillFile;
+
+/// Bytes of one record: four numbers, kind, detail, two unused bytes and a checksum.
+pub(crate) const POSITION_BYTES: usize = 40;
+/// Records that are read at once.
+const RECORDS_AT_ONCE: usize = 256;
+
+/// One record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PositionRecord {
+    /// The bytes from this offset on come from this stream.
+    Stream { offset: u64, stream: Stream },
+    /// Bytes were lost right before this position.
+    Gap { at: LogPosition, bytes: u64, why: DropReason },
+    /// Bytes that somebody else cut off the file.
+    Cut(FileCut),
+    /// A segment starts.
+    Segment(LogPosition),
+}
+
+impl PositionRecord {
+    /// The offset from which on the record holds.
+    pub(crate) const fn offset(&self) -> u64 {
+        match self {
+            Self::Stream { offset, .. } => *offset,
+            Self::Gap { at, .. } => at.offset,
+            Self::Cut(cut) => cut.from,
+            Self::Segment(start) => start.offset,
+        }
+    }
+
+    fn encode(&self) -> [u8; POSITION_BYTES] {
+        let (kind, detail, numbers) = match self {
+            Self::Stream { offset, stream } => {
+                let detail = match stream {
+                    Stream::Stdout => 0,
+                    Stream::Stderr => 1,
+                };
+                (1, detail, [*offset, 0, 0, 0])
+            }
+            Self::Gap { at, bytes, why } => {
+                (2, why.code(), [at.offset, at.lines, at.stderr_bytes, *bytes])
+            }
+            Self::Cut(FileCut { from, to }) => {
+                (3, 0, [*from, to.lines, to.stderr_bytes, to.offset])
+            }
+            Self::Segment(start) => (4, 0, [start.offset, start.lines, start.stderr_bytes, 0]),
+        };
+        let mut record = [0; POSITION_BYTES];
+        for (place, number) in record.chunks_exact_mut(8).zip(numbers) {
+            place.copy_from_slice(&number.to_le_bytes());
+        }
+        record[32] = kind;
+        record[33] = detail;
+        let sum = checksum(&record[..36]);
+        record[36..].copy_from_slice(&sum.to_le_bytes());
+        record
+    }
+
+    /// The record; `None` if it was not written completely, or is of a kind that is not known.
+    fn decode(record: &[u8; POSITION_BYTES]) -> Option<Self> {
+        let (content, sum) = record.split_last_chunk::<4>()?;
+        if checksum(content) != u32::from_le_bytes(*sum) {
+            return None;
+        }
+        let mut numbers = content.chunks_exact(8).filter_map(|number| number.first_chunk::<8>());
+        let mut next = || numbers.next().map(|number| u64::from_le_bytes(*number));
+        let at = LogPosition { offset: next()?, lines: next()?, stderr_bytes: next()? };
+        let last = next()?;
+        let offset = at.offset;
+        match (record[32], record[33]) {
+            (1, 0) => Some(Self::Stream { offset, stream: Stream::Stdout }),
+            (1, 1) => Some(Self::Stream { offset, stream: Stream::Stderr }),
+            (2, code) => Some(Self::Gap { at, bytes: last, why: DropReason::from_code(code)? }),
+            (3, 0) => {
+                Some(Self::Cut(FileCut { from: offset, to: LogPosition { offset: last, ..at } }))
+            }
+            (4, 0) => Some(Self::Segment(at)),
+            _ => None,
+        }
+    }
+}
+
+fn checksum(bytes: &[u8]) -> u32 {
+    let mut crc = Crc::new();
+    crc.update(bytes);
+    crc.sum()
+}
+
+/// Reads records one by one, in bounded memory. The first record that is not whole ends them.
+#[derive(Debug)]
+pub(crate) struct PositionReader {
+    file: Option<Arc<File>>,
+    /// The number of the first record that was not read.
+    next: u64,
+    /// The records that were read and not returned, in reverse order.
+    ahead: Vec<PositionRecord>,
+}
+
+impl PositionReader {
+    /// Reads from the start of the file; no records if there is no file.
+    ///
+    /// # Errors
+    /// If the file exists and cannot be opened.
+    pub(crate) fn new(file: Option<&SpillFile>) -> io::Result<Self> {
+        let file = match file.map(SpillFile::open).transpose() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            opened => opened?,
+        };
+        Ok(Self { file, next: 0, ahead: Vec::new() })
+    }
+
+    /// # Errors
+    /// If the file cannot be read.
+    pub(crate) fn next(&mut self) -> io::Result<Option<PositionRecord>> {
+        if self.ahead.is_empty()
+            && let Some(file) = &self.file
+        {
+            let mut bytes = vec![0; RECORDS_AT_ONCE * POSITION_BYTES];
+            let filled = read_up_to(file, &mut bytes, self.next * POSITION_BYTES as u64)?;
+            let (records, _) = bytes[..filled].as_chunks::<POSITION_BYTES>();
+            self.ahead = records.iter().map_while(PositionRecord::decode).collect();
+            self.next += self.ahead.len() as u64;
+            if self.ahead.len() < RECORDS_AT_ONCE {
+                self.file = None;
+            }
+            self.ahead.reverse();
+        }
+        Ok(self.ahead.pop())
+    }
+}
+
+/// Fills the buffer as far as the file has bytes. Returns their number.
+fn read_up_to(file: &File, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match file.read_at(&mut buffer[filled..], at + filled as u64) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+/// Writes the records of one log. Records that cannot be written wait for the next attempt.
+#[derive(Debug)]
+pub(crate) struct PositionWriter {
+    file: Option<Arc<SpillFile>>,
+    /// The number of records in the file.
+    written: u64,
+    /// The last record in the file, if this writer wrote it.
+    last: Option<PositionRecord>,
+    pending: Vec<PositionRecord>,
+    /// The stream of the next byte by the last record, written or pending.
+    stream: Stream,
+}
+
+impl PositionWriter {
+    /// Writes the first record of a log.
+    pub(crate) const fn new() -> Self {
+        Self { file: None, written: 0, last: None, pending: Vec::new(), stream: Stream::Stdout }
+    }
+
+    /// Goes on after this many records.
+    pub(crate) const fn resume(file: Arc<SpillFile>, written: u64, stream: Stream) -> Self {
+        Self { file: Some(file), written, last: None, pending: Vec::new(), stream }
+    }
+
+    pub(crate) const fn file(&self) -> Option<&Arc<SpillFile>> {
+        self.file.as_ref()
+    }
+
+    /// Sets the stream of the byte at this offset.
+    pub(crate) fn set_stream(&mut self, offset: u64, stream: Stream) {
+        if self.stream != stream {
+            self.stream = stream;
+            self.pending.push(PositionRecord::Stream { offset, stream });
+        }
+    }
+
+    /// Adds a cut or a segment.
+    pub(crate) fn push(&mut self, record: PositionRecord) {
+        self.pending.push(record);
+    }
+
+    /// Adds a loss, to the gap at the same offset if that is the last record.
+    pub(crate) fn push_gap(&mut self, at: LogPosition, bytes: u64, why: DropReason) {
+        if self.pending.is_empty()
+            && let Some(PositionRecord::Gap { at: last, .. }) = self.last
+            && last.offset == at.offset
+        {
+            // Its record is written again, in the same place.
+            self.written -= 1;
+            self.pending.extend(self.last.take());
+        }
+        match self.pending.last_mut() {
+            Some(PositionRecord::Gap { at: last, bytes: all, why: last_why })
+                if last.offset == at.offset =>
+            {
+                *all += bytes;
+                *last_why = why;
+            }
+            _ => self.pending.push(PositionRecord::Gap { at, bytes, why }),
+        }
+    }
+
+    /// The number of pending records that are charged to the quota: the changes of the stream.
+    pub(crate) fn unpaid_bytes(&self) -> usize {
+        let is_charged = |record: &&PositionRecord| matches!(record, PositionRecord::Stream { .. });
+        self.pending.iter().filter(is_charged).count() * POSITION_BYTES
+    }
+
+    /// `true` if every record is in the file.
+    pub(crate) const fn is_written(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    /// Writes the pending records. On failure they stay pending.
+    pub(crate) fn write(
+        &mut self,
+        make_file: impl FnOnce() -> io::Result<SpillFile>,
+    ) -> io::Result<()> {
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        let file = match &self.file {
+            Some(file) => Arc::clone(file),
+            None => Arc::clone(self.file.insert(Arc::new(make_file()?))),
+        };
+        let records: Vec<[u8; POSITION_BYTES]> =
+            self.pending.iter().map(PositionRecord::encode).collect();
+        let at = self.written * POSITION_BYTES as u64;
+        let written = file.open().and_then(|file| file.write_all_at(records.as_flattened(), at));
+        file.counters().checked(SpillOperation::Write, written)?;
+        self.written += records.len() as u64;
+        self.last = self.pending.pop();
+        self.pending.clear();
+        Ok(())
+    }
+}
