@@ -548,11 +548,12 @@ impl LogWriter {
 
     /// The file of the segment, with all records before the next byte, which comes from `stream`.
     fn prepare_file(&mut self, stream: Stream) -> Result<Arc<File>, DropReason> {
-        let file = self.durable_file().map_err(|error| drop_reason(&error))?;
+        // Also if the file cannot be created: memory may keep the bytes.
         let offset = self.now.total_bytes;
         if let Some(durable) = &mut self.durable {
             durable.positions.set_stream(offset, stream);
         }
+        let file = self.durable_file().map_err(|error| drop_reason(&error))?;
         self.write_positions()?;
         file.open().map_err(|error| drop_reason(&error))
     }
