@@ -1,5 +1,7 @@
 //! Durable logs across restarts: an uninterrupted log in memory is the model of each.
 
+#![expect(clippy::unwrap_used, reason = "a helper of a test fails like the test itself")]
+
 use std::collections::HashSet;
 use std::fs;
 use std::io::{self, Read};
