@@ -289,6 +289,12 @@ impl ProcessTag {
         Self((self.0 & !low) | (serial as u64 & low))
     }
 
+    /// Returns the serial number of the child, 0 for the server itself.
+    pub(crate) const fn child_serial(self) -> u32 {
+        // The mask leaves 24 bits.
+        (self.0 & ((1 << CHILD_BITS) - 1)) as u32
+    }
+
     pub(crate) const fn is_server_tag(self) -> bool {
         self.0.trailing_zeros() >= CHILD_BITS
     }

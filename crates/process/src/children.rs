@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, getpid, kill_process};
 
+use super::keeper::{HandoverFlag, KeeperClient};
 use super::processes::{self, ProcStat};
 use super::syscalls::{self, ChildExit};
 
@@ -33,6 +34,10 @@ pub(crate) struct Children {
     last_serial: AtomicU32,
     /// The file with the main thread's children, opened when it was first read.
     list: Mutex<Option<File>>,
+    /// The keeper of this server. It is the parent of all processes that earlier servers left.
+    keeper: Option<KeeperClient>,
+    /// The file with the keeper's children, opened when it was first read.
+    keeper_list: Mutex<Option<File>>,
     /// The highest memory peak of this process that was read. It only grows, so most jobs need no
     /// reading.
     own_peak: AtomicU64,
@@ -85,6 +90,20 @@ pub(crate) struct Child {
     state: ReapState,
 }
 
+/// A child of the keeper that a job owns, so that it is not taken for an orphan. The keeper reaps it.
+#[derive(Debug)]
+pub(crate) struct KeeperChild {
+    children: Arc<Children>,
+    pid: Pid,
+    serial: u32,
+}
+
+impl Drop for KeeperChild {
+    fn drop(&mut self) {
+        self.children.registry().forget(self.pid, self.serial);
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ReapState {
     Due,
@@ -94,6 +113,11 @@ enum ReapState {
 impl Child {
     pub(crate) const fn pid(&self) -> Pid {
         self.pid
+    }
+
+    /// Returns the exit status if the child has ended, without reaping it; `None` while it runs.
+    pub(crate) fn peek_exit(&self) -> io::Result<Option<ChildExit>> {
+        Ok(syscalls::peek_exit(self.pid)?)
     }
 
     /// Takes the exit status if the child has ended; `None` while it runs.
@@ -176,6 +200,35 @@ impl ChildRegistry {
 }
 
 impl Children {
+    /// Creates the list of a server that this keeper has started.
+    pub(crate) fn new_kept(keeper: KeeperClient) -> Self {
+        let own_peak = AtomicU64::new(keeper.server_peak_bytes());
+        Self { keeper: Some(keeper), own_peak, ..Self::default() }
+    }
+
+    /// Returns the processes from which all jobs descend: this one, and its keeper.
+    pub(crate) fn roots(&self) -> Vec<Pid> {
+        [getpid()].into_iter().chain(self.keeper.as_ref().map(KeeperClient::keeper)).collect()
+    }
+
+    pub(crate) fn keeper(&self) -> Option<&KeeperClient> {
+        self.keeper.as_ref()
+    }
+
+    /// Returns the flag that is set once the next server takes over the jobs.
+    pub(crate) fn handover(&self) -> HandoverFlag {
+        self.keeper.as_ref().map(|keeper| keeper.handover().clone()).unwrap_or_default()
+    }
+
+    fn is_handing_over(&self) -> bool {
+        self.keeper.as_ref().is_some_and(KeeperClient::is_handing_over)
+    }
+
+    /// Makes sure that no new serial number is this one or lower.
+    pub(crate) fn skip_serials(&self, last: u32) {
+        self.last_serial.fetch_max(last, Ordering::Relaxed);
+    }
+
     /// Creates children with `create`, which registers each of them before anybody could reap it.
     /// Must not be called recursively.
     pub(crate) fn with_creation<T>(self: &Arc<Self>, create: impl FnOnce(&Creation<'_>) -> T) -> T {
@@ -192,12 +245,20 @@ impl Children {
         self.with_creation(|creation| create().map(|pid| creation.register(pid)))
     }
 
+    /// Registers a child of the keeper as owned by a job, until the returned value is dropped.
+    pub(crate) fn own_keeper_child(self: &Arc<Self>, pid: Pid) -> KeeperChild {
+        let serial = self.new_serial();
+        self.registry().owned.insert(pid, serial);
+        KeeperChild { children: Arc::clone(self), pid, serial }
+    }
+
     /// Returns a number that was not returned before (it wraps after four billion).
     pub(crate) fn new_serial(&self) -> u32 {
         self.last_serial.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
     }
 
-    /// `true` for a child that we created ourselves and that was not reaped yet.
+    /// `true` for a child that we created ourselves, or took over from an earlier server, and that
+    /// was not reaped yet.
     pub(crate) fn is_owned(&self, pid: Pid) -> bool {
         self.registry().owned.contains_key(&pid)
     }
@@ -219,6 +280,10 @@ impl Children {
 
     /// Reaps every ended child that nobody waits for; returns how many there were.
     pub(crate) fn reap_orphans(&self) -> usize {
+        if self.is_handing_over() {
+            // The keeper takes the statuses of all of them.
+            return 0;
+        }
         let abandoned = self.registry().reap_abandoned();
         let mut strangers =
             self.main_thread_children().unwrap_or_else(|_| processes::all_children());
@@ -230,7 +295,7 @@ impl Children {
     /// Does nothing while a child is being created: that may take long, and waiting here would hold
     /// up everything behind it.
     pub(crate) fn reap_adopted(&self, pids: &[Pid]) -> usize {
-        if pids.is_empty() {
+        if pids.is_empty() || self.is_handing_over() {
             return 0;
         }
         // From here on every child that we created is registered.
@@ -244,13 +309,19 @@ impl Children {
     ///
     /// Called at the end of every job, so the file stays open.
     pub(crate) fn main_thread_children(&self) -> io::Result<Vec<Pid>> {
-        // One reader at a time: the kernel continues where the last read ended.
-        let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
-        let list = match &mut *list {
-            Some(list) => list,
-            none => none.insert(processes::open_child_list(getpid())?),
-        };
-        processes::read_child_list(list)
+        read_open_child_list(&self.list, getpid())
+    }
+
+    /// Returns the same children, and those of the keeper: the processes that an earlier server
+    /// left, and orphans that came from them.
+    pub(crate) fn adopted_candidates(&self) -> io::Result<Vec<Pid>> {
+        let mut children = self.main_thread_children()?;
+        if let Some(keeper) = &self.keeper {
+            // Without a keeper the server is about to end.
+            let others = read_open_child_list(&self.keeper_list, keeper.keeper());
+            children.extend(others.unwrap_or_default().into_iter().filter(|pid| *pid != getpid()));
+        }
+        Ok(children)
     }
 
     /// `true` if this is more memory than the process itself ever had, as far as the kernel
@@ -307,6 +378,17 @@ impl Children {
     fn registry(&self) -> MutexGuard<'_, ChildRegistry> {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Reads the list of the children of a process's main thread from a file that stays open.
+fn read_open_child_list(file: &Mutex<Option<File>>, pid: Pid) -> io::Result<Vec<Pid>> {
+    // One reader at a time: the kernel continues where the last read ended.
+    let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
+    let file = match &mut *file {
+        Some(file) => file,
+        none => none.insert(processes::open_child_list(pid)?),
+    };
+    processes::read_child_list(file)
 }
 
 /// `true` if `bytes` may be the peak that a child started with. The kernel adds up the pages of a

@@ -81,7 +81,9 @@ impl Guardian {
     /// cleans up `scratch`, the directory with the jobs' files.
     pub fn enable(&self, scratch: Option<&Path>) {
         let mut state = self.lock_state();
-        if matches!(*state, GuardianState::Disabled) {
+        // The keeper does the same.
+        let is_needed = self.children.keeper().is_none();
+        if is_needed && matches!(*state, GuardianState::Disabled) {
             *state = GuardianState::NotRunning(scratch.map(Path::to_owned));
         }
     }
@@ -127,12 +129,11 @@ impl Guardian {
     }
 
     /// Ends now what the guardian would end after us, and every other descendant except the
-    /// guardian and the `other` helper. Blocks; returns the processes that are still alive.
-    ///
-    /// # Errors
-    /// If the kernel does not show this process.
-    pub(crate) fn end_everything(&self, other: Option<Pid>) -> io::Result<Vec<u32>> {
-        let processes = ServerProcessFilter::new(&self.defaults.tag());
+    /// guardian and the `other` helper; `seen` are members of trees. Blocks; returns the processes
+    /// that are still alive.
+    pub(crate) fn end_everything(&self, other: Option<Pid>, seen: HashSet<ProcessKey>) -> Vec<u32> {
+        let mut processes = ServerProcessFilter::new(&self.defaults.tag());
+        processes.recorded = seen;
         // Held so that no guardian is started meanwhile: it would be ended with the rest.
         let state = self.lock_state();
         let guardian = match &*state {
@@ -140,7 +141,7 @@ impl Guardian {
             GuardianState::Disabled | GuardianState::NotRunning(_) => None,
         };
         let kept: Vec<Pid> = guardian.into_iter().chain(other).collect();
-        Ok(processes.end_own(&self.children, &kept))
+        processes.end_own(&self.children, &kept)
     }
 
     fn start_if_needed(&self, state: &mut GuardianState) -> io::Result<()> {
@@ -278,11 +279,11 @@ impl ServerProcessFilter {
         children.end_all(|| self.find(&[], |_| false), SWEEP_LIMIT)
     }
 
-    /// Does the same for this process as the server: its children are included, except for those in
-    /// `kept`.
+    /// Does the same for this process as the server or the keeper: its children are included,
+    /// except for those in `kept`, and so are those of its keeper.
     pub(crate) fn end_own(&self, children: &Children, kept: &[Pid]) -> Vec<u32> {
-        let own = number(getpid());
-        children.end_all(|| self.find(kept, |stat| stat.parent == own), SWEEP_LIMIT)
+        let parents: Vec<i32> = children.roots().into_iter().map(number).collect();
+        children.end_all(|| self.find(kept, |stat| parents.contains(&stat.parent)), SWEEP_LIMIT)
     }
 
     fn find(&self, kept: &[Pid], is_child: impl Fn(&ProcStat) -> bool) -> Vec<ProcStat> {

@@ -16,7 +16,6 @@ use super::processes::TreeScan;
 use super::sandbox::SandboxSupport;
 use super::sandbox::job_resources::{SandboxResources, protected_pids};
 use super::sandbox::scratch::{ScratchReaper, ScratchRoot};
-use super::spawn::Process;
 use super::spawner::Spawner;
 use super::start_error::StartError;
 use super::tree::orphans::TreeRegistry;
@@ -46,18 +45,6 @@ struct OwnProcess {
     trees: Arc<TreeRegistry>,
     defaults: Arc<ChildDefaults>,
     cgroups: Arc<Cgroups>,
-    keeper: Option<KeeperClient>,
-}
-
-/// A process that an earlier server started, and that its keeper has held since.
-#[derive(Debug)]
-pub struct KeptProcess {
-    /// The name that the earlier server gave it: [`ProcessLaunch::keep_as`].
-    pub name: String,
-    /// The process, or the reason why it cannot be continued; then its tree has been ended. If its
-    /// leader has ended meanwhile, [`LeaderProcess::wait`](crate::LeaderProcess::wait) returns at
-    /// once; its pipes may still hold output.
-    pub process: Result<Process, String>,
 }
 
 impl Host {
@@ -72,11 +59,7 @@ impl Host {
     /// those a job's tree cannot be kept together.
     pub fn new() -> io::Result<Self> {
         let defaults = Arc::new(ChildDefaults::set_up()?);
-        let children = Arc::new(Children::default());
-        let cgroups = Arc::new(Cgroups::default());
-        let trees = Arc::new(TreeRegistry::new(Arc::clone(&children), Arc::clone(&cgroups)));
-        let keeper = None;
-        Ok(Self::in_process(Arc::new(OwnProcess { children, trees, defaults, cgroups, keeper })))
+        Ok(Self::with_children(defaults, Children::default(), Cgroups::default()))
     }
 
     /// Prepares this process for jobs like [`Self::new`], as a server that this keeper has started.
@@ -86,21 +69,15 @@ impl Host {
     /// As [`Self::new`].
     pub fn new_kept(keeper: KeeperClient) -> io::Result<Self> {
         let defaults = Arc::new(ChildDefaults::set_up_kept(&keeper.identity())?);
-        let children = Arc::new(Children::default());
-        let cgroups = Arc::new(Cgroups::default());
-        let trees = Arc::new(TreeRegistry::new(Arc::clone(&children), Arc::clone(&cgroups)));
-        let keeper = Some(keeper);
-        Ok(Self::in_process(Arc::new(OwnProcess { children, trees, defaults, cgroups, keeper })))
+        let cgroups = Cgroups::new_kept(keeper.clone());
+        Ok(Self::with_children(defaults, Children::new_kept(keeper), cgroups))
     }
 
-    /// Returns the processes of earlier servers that the keeper has held, and ends everything that
-    /// earlier servers left and that is not among them. Call it once, before jobs are started, in
-    /// the runtime. Blocks while leftovers end. Returns nothing if there is no keeper.
-    ///
-    /// # Errors
-    /// If the runtime or the system has no room for them.
-    pub fn take_kept_processes(&self) -> io::Result<Vec<KeptProcess>> {
-        Ok(Vec::new())
+    fn with_children(defaults: Arc<ChildDefaults>, children: Children, cgroups: Cgroups) -> Self {
+        let children = Arc::new(children);
+        let cgroups = Arc::new(cgroups);
+        let trees = Arc::new(TreeRegistry::new(Arc::clone(&children), Arc::clone(&cgroups)));
+        Self::in_process(Arc::new(OwnProcess { children, trees, defaults, cgroups }))
     }
 
     /// Creates a second host in the same process, with its own helpers. Functions that reap, scan
@@ -123,7 +100,7 @@ impl Host {
             spawner,
             guardian,
             vfork_spawner,
-            scratch_reaper: ScratchReaper::default(),
+            scratch_reaper: ScratchReaper::new(process.children.handover()),
             local_dirs: LocalDirs::default(),
             process,
         }
@@ -170,12 +147,18 @@ impl Host {
 
     /// Creates the directory in which jobs get their temporary directories, below `temporary`,
     /// which may be shared by all users. Removes what dead servers of the same user left there:
-    /// first the processes that they recorded, then the files. Blocks while such processes end.
+    /// first the processes that they recorded, then the files. Blocks while such processes end. A
+    /// server that took over from another one uses the directory of that.
     ///
     /// # Errors
     /// If it cannot be created, or if something in its place is not ours alone.
     pub fn make_scratch_root(&self, temporary: &Path) -> io::Result<ScratchRoot> {
-        ScratchRoot::create(temporary, &self.scratch_reaper, &self.process.children)
+        let reaper = &self.scratch_reaper;
+        let children = &self.process.children;
+        match children.keeper() {
+            Some(keeper) => ScratchRoot::create_kept(temporary, reaper, children, keeper),
+            None => ScratchRoot::create(temporary, reaper, children),
+        }
     }
 
     /// Reaps every ended child that nobody waits for: adopted orphans, and leaders whose owner was
@@ -207,12 +190,16 @@ impl Host {
     }
 
     /// Ends now what the guardian would end after us, and every other descendant except our own
-    /// helpers. Blocks; returns the processes that are still alive.
-    ///
-    /// # Errors
-    /// If the kernel does not show this process.
-    pub fn end_everything(&self) -> io::Result<Vec<u32>> {
-        self.guardian.end_everything(self.spawner.pid())
+    /// helpers and its keeper. Blocks; returns the processes that are still alive.
+    #[must_use = "the returned processes are still alive"]
+    pub fn end_everything(&self) -> Vec<u32> {
+        self.guardian.end_everything(self.spawner.pid(), self.process.trees.seen_processes())
+    }
+
+    /// Returns the connection to the keeper that started this server, if there is one.
+    #[must_use]
+    pub fn keeper(&self) -> Option<&KeeperClient> {
+        self.process.children.keeper()
     }
 
     pub(crate) fn trees(&self) -> &Arc<TreeRegistry> {
@@ -221,6 +208,10 @@ impl Host {
 
     pub(crate) fn defaults(&self) -> &ChildDefaults {
         &self.process.defaults
+    }
+
+    pub(crate) fn scratch_reaper(&self) -> &ScratchReaper {
+        &self.scratch_reaper
     }
 
     pub(crate) fn vfork_spawner(&self) -> &VforkSpawner {
@@ -266,7 +257,7 @@ impl Host {
 
     /// Returns the numbers that no job may pass to `kill`: pids, thread ids and negated process
     /// groups of this server and its helpers; starts the spawner if it does not run: this server
-    /// with its group, its guardian and its spawner.
+    /// with its group, its guardian, its spawner and its keeper.
     fn protected_pids(&self) -> Vec<i32> {
         if self.spawner.pid().is_none() {
             // A filter cannot be changed after its job has started, so the spawner's pid must be
@@ -274,7 +265,8 @@ impl Host {
             // filter does without it.
             self.spawner.start().ok();
         }
-        protected_pids(&[self.guardian.pid(), self.spawner.pid()])
+        let keeper = self.keeper().map(KeeperClient::keeper);
+        protected_pids(&[self.guardian.pid(), self.spawner.pid(), keeper])
     }
 }
 

@@ -19,8 +19,10 @@ use super::children::{Child, Children};
 use super::cwd::{self, Cwd};
 use super::guardian::guardian_main;
 use super::host::Host;
+use super::keeper::{FileRole, KeptFile, KeptJob};
 use super::launch::{EnvVariable, ProcessLaunch};
 use super::sandbox::job_resources::{JobResources, SandboxResources};
+use super::saved_process::SavedProcess;
 use super::spawner::{NamespacedLeader, PidNamespace, spawner_main};
 use super::stdio::{ChildStdio, InputPipe, OutputPipe, PipelineReport, ReportMode, StdioPipes};
 use super::syscalls::{self, FileAction, PosixSpawnPlan};
@@ -143,18 +145,64 @@ impl Host {
         let CreatedProcess { spawned, tag, job_resources } = context.create(strings)?;
         let (child, pidfd) = tree::watch_for_exit(spawned).map_err(system)?;
         let evidence = TreeEvidence { tag, marker, files: pipes.child_stdio.fd_names() };
+        let keep = launch.keep_as.as_deref().zip(self.keeper());
+        let keep = keep.map(|(name, keeper)| (name, KeptJob::create(keeper)));
         let identity =
             TreeIdentity::new(Arc::clone(self.trees()), child.pid(), started_after, evidence)
-                .with_resources(job_resources);
+                .with_resources(job_resources)
+                .with_keeper(keep.as_ref().map(|(_, kept)| Arc::clone(kept)));
         let identity = Arc::new(identity);
-        Ok(Process {
+        let mut process = Process {
             leader: LeaderProcess::new(child, pidfd, Arc::clone(&identity)),
             tree: ProcessTree::new(identity),
             stdout: pipes.stdout,
             stderr: pipes.stderr,
             stdin: pipes.stdin,
             report,
-        })
+        };
+        if let Some((name, kept)) = keep
+            && let Err(errno) = process.register(name, &kept)
+        {
+            // Nobody knows of it, and it would not survive as its caller expects.
+            drop(process.tree.kill());
+            let why = format!("the keeper does not take it: {}", io::Error::from(errno));
+            return Err(StartError::System { program: to_text(&launch.program), why });
+        }
+        Ok(process)
+    }
+}
+
+impl Process {
+    /// Leaves a copy of everything that the next server needs with the keeper.
+    fn register(&mut self, name: &str, kept: &Arc<KeptJob>) -> Result<(), Errno> {
+        let identity = self.tree.identity();
+        let end = self.stdin.as_ref().map(InputPipe::end_of_input);
+        let mut files = vec![(FileRole::Stdout, self.stdout.as_fd())];
+        files.extend(self.stderr.as_ref().map(|pipe| (FileRole::Stderr, pipe.as_fd())));
+        files.extend(self.stdin.as_ref().map(|pipe| (FileRole::Stdin, pipe.file())));
+        files.extend(self.report.as_ref().map(|report| (FileRole::Report, report.file())));
+        let registered = identity.query_resources(|resources| {
+            let mut init = None;
+            let others = resources.files(&mut init)?;
+            let files: Vec<_> = files.iter().copied().chain(others).collect();
+            let saved = SavedProcess::new(identity, resources.save(), end, self.stderr.is_some());
+            let state = saved.to_text().ok_or(Errno::INVAL)?;
+            kept.register(name, identity.leader(), state, &files)
+        });
+        registered.unwrap_or(Err(Errno::INVAL))?;
+        self.attach(kept);
+        Ok(())
+    }
+
+    /// Makes the keeper close its copies of the pipes with ours.
+    pub(crate) fn attach(&mut self, kept: &Arc<KeptJob>) {
+        self.stdout.keep(KeptFile::new(kept, FileRole::Stdout));
+        if let Some(stderr) = &mut self.stderr {
+            stderr.keep(KeptFile::new(kept, FileRole::Stderr));
+        }
+        if let Some(stdin) = &mut self.stdin {
+            stdin.keep(KeptFile::new(kept, FileRole::Stdin));
+        }
     }
 }
 

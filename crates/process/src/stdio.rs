@@ -19,6 +19,7 @@ use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, Interest, ReadBuf};
 
+use super::keeper::KeptFile;
 use super::syscalls;
 
 /// The output of a process. It ends when no process can write any more, not when the leader ends.
@@ -28,6 +29,8 @@ pub struct OutputPipe {
     readiness: Option<AsyncFd<RawFd>>,
     /// Closed after the notification: fields are dropped in this order.
     file: OwnedFd,
+    /// The keeper's copy, if there is one: closed last.
+    kept: Option<KeptFile>,
 }
 
 /// The pipe size for a process that writes a lot: large enough that the writer need not wait while
@@ -42,9 +45,28 @@ impl OutputPipe {
     /// # Errors
     /// If the system has no room to watch it.
     pub fn new(file: OwnedFd) -> io::Result<Self> {
-        let mut pipe = Self { readiness: None, file };
+        let mut pipe = Self { readiness: None, file, kept: None };
         pipe.watch()?;
         Ok(pipe)
+    }
+
+    /// Creates a pipe that has nothing to read but its end.
+    pub(crate) fn new_ended() -> io::Result<Self> {
+        let (reader, _writer) = open_pipe()?;
+        Self::new(reader)
+    }
+
+    /// Makes the keeper close its copy when this pipe is dropped before its end.
+    pub(crate) fn keep(&mut self, kept: KeptFile) {
+        self.kept = Some(kept);
+    }
+
+    /// Notes the end of the output: from then on no process minds that the keeper holds it.
+    fn note_end(&self, read: io::Result<usize>, room: usize) -> io::Result<usize> {
+        if let (Ok(0), 1.., Some(kept)) = (&read, room, &self.kept) {
+            kept.mark_over();
+        }
+        read
     }
 
     /// Makes the runtime report when there is something to read. Data that is already there is
@@ -92,7 +114,7 @@ impl OutputPipe {
     pub fn try_read(&self, buffer: &mut Vec<u8>) -> io::Result<usize> {
         match &self.readiness {
             Some(readiness) => {
-                readiness.try_io(Interest::READABLE, |_| read_into(&self.file, buffer))
+                readiness.try_io(Interest::READABLE, |_| self.try_read_now(&mut *buffer))
             }
             None => self.try_read_now(buffer),
         }
@@ -103,7 +125,8 @@ impl OutputPipe {
     /// # Errors
     /// `WouldBlock` if nothing is there.
     pub fn try_read_now(&self, buffer: &mut Vec<u8>) -> io::Result<usize> {
-        read_into(&self.file, buffer)
+        let room = buffer.capacity() - buffer.len();
+        self.note_end(read_into(&self.file, buffer), room)
     }
 
     /// Moves at most `most` available bytes to `file` at `offset`, which grows by their number,
@@ -123,7 +146,7 @@ impl OutputPipe {
         let mut move_bytes = || {
             let moved =
                 retry_on_intr(|| splice(&self.file, None, file, Some(&mut *offset), most, flags));
-            map_terminal_end(moved)
+            self.note_end(map_terminal_end(moved), most)
         };
         match &self.readiness {
             Some(readiness) => readiness.try_io(Interest::READABLE, |_| move_bytes()),
@@ -167,7 +190,7 @@ impl AsyncRead for OutputPipe {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         self.watch()?;
-        let Self { readiness: Some(readiness), file } = &*self else { return Poll::Pending };
+        let Self { readiness: Some(readiness), file, .. } = &*self else { return Poll::Pending };
         loop {
             let mut ready = ready!(readiness.poll_read_ready(context))?;
             let unfilled = buffer.initialize_unfilled();
@@ -175,6 +198,7 @@ impl AsyncRead for OutputPipe {
                 map_terminal_end(retry_on_intr(|| rustix::io::read(file, &mut *unfilled)))
             };
             if let Ok(result) = ready.try_io(read) {
+                let result = self.note_end(result, buffer.remaining());
                 return Poll::Ready(result.map(|length| buffer.advance(length)));
             }
         }
@@ -198,6 +222,8 @@ fn map_terminal_end(read: Result<usize, Errno>) -> io::Result<usize> {
 pub struct InputPipe {
     file: AsyncFd<OwnedFd>,
     end: EndOfInput,
+    /// The keeper's copy, if there is one: closed with this pipe.
+    kept: Option<KeptFile>,
 }
 
 /// The way in which the reader learns that there is no more input.
@@ -238,7 +264,20 @@ impl InputPipe {
 
     /// Takes a writable file that does not block.
     pub(crate) fn new(file: OwnedFd, end: EndOfInput) -> io::Result<Self> {
-        Ok(Self { file: syscalls::register(file, Interest::WRITABLE)?, end })
+        Ok(Self { file: syscalls::register(file, Interest::WRITABLE)?, end, kept: None })
+    }
+
+    /// Makes the keeper close its copy when this pipe is dropped.
+    pub(crate) fn keep(&mut self, kept: KeptFile) {
+        self.kept = Some(kept);
+    }
+
+    pub(crate) fn file(&self) -> BorrowedFd<'_> {
+        self.file.get_ref().as_fd()
+    }
+
+    pub(crate) const fn end_of_input(&self) -> EndOfInput {
+        self.end
     }
 
     /// Ends the input: a pipe is closed, a terminal gets control-D.
@@ -475,6 +514,11 @@ impl PipelineReport {
 
     pub(crate) fn file(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
+    }
+
+    /// Takes over the file of a process that an earlier server started.
+    pub(crate) const fn restore(file: OwnedFd) -> Self {
+        Self { file }
     }
 
     /// Returns the codes, first command first; call it after the leader ended.

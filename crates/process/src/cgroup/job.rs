@@ -14,11 +14,13 @@ use std::time::Duration;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use rustix::process::Pid;
+use serde::{Deserialize, Serialize};
 
 use super::root::CgroupReaper;
 use super::root::{CgroupRoot, Controller, IdleCgroups};
 use crate::confinement::ResourceLimits;
 use crate::processes::{self, ProcStat};
+use crate::saved_path::SavedPath;
 
 /// The link count of a cgroup directory without children: itself and its name in its parent.
 const LINKS_WITHOUT_CHILDREN: u64 = 2;
@@ -39,6 +41,17 @@ pub(crate) struct JobCgroup {
     /// `true` if all its processes were killed at once. Some kernels (6.14 and later) also kill
     /// processes that are created in such a cgroup afterwards.
     killed: AtomicBool,
+}
+
+/// The description of a job's cgroup that lets the next server take it over.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SavedCgroup {
+    pub(crate) dir: SavedPath,
+    /// The limits that the kernel enforces through it.
+    memory: Option<u64>,
+    processes: Option<u64>,
+    /// `true` if its statistics cover other jobs too.
+    is_shared: bool,
 }
 
 /// The jobs that the kernel's statistics of a cgroup cover.
@@ -72,6 +85,31 @@ impl JobCgroup {
             cgroup.set_limits(*controller, limits);
         }
         Some(cgroup)
+    }
+
+    /// Describes the cgroup for the next server.
+    pub(crate) fn save(&self) -> SavedCgroup {
+        SavedCgroup {
+            dir: self.dir.as_path().into(),
+            memory: self.enforced.memory,
+            processes: self.enforced.processes,
+            is_shared: self.history == CgroupHistory::OthersToo,
+        }
+    }
+
+    /// Takes over the cgroup of a job that an earlier server started. It is not used again for
+    /// another job.
+    pub(super) fn restore(saved: SavedCgroup, reaper: CgroupReaper) -> Self {
+        let SavedCgroup { dir, memory, processes, is_shared } = saved;
+        Self {
+            dir: dir.into(),
+            enforced: ResourceLimits { memory, processes, ..ResourceLimits::NONE },
+            history: if is_shared { CgroupHistory::OthersToo } else { CgroupHistory::ThisJob },
+            pool: None,
+            reaper,
+            vacated: AtomicBool::new(false),
+            killed: AtomicBool::new(false),
+        }
     }
 
     fn set_limits(&mut self, controller: Controller, limits: &ResourceLimits) {
@@ -199,6 +237,9 @@ impl JobCgroup {
 
 impl Drop for JobCgroup {
     fn drop(&mut self) {
+        if self.reaper.is_handing_over() {
+            return;
+        }
         let is_fit = *self.vacated.get_mut() && !*self.killed.get_mut();
         let has_no_children =
             || fs::metadata(&self.dir).is_ok_and(|dir| dir.nlink() == LINKS_WITHOUT_CHILDREN);

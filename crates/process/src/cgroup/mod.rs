@@ -14,6 +14,6 @@
 mod job;
 mod root;
 
-pub(crate) use job::JobCgroup;
+pub(crate) use job::{JobCgroup, SavedCgroup};
 pub(crate) use root::kill_jobs_of;
 pub use root::{Cgroups, Controller, Delegation};

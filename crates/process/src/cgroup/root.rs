@@ -1,6 +1,8 @@
 //! The cgroup below which this server creates those of its jobs.
 
+use std::collections::HashSet;
 use std::fs::File;
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -10,13 +12,15 @@ use std::{fmt, fs, io, thread};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, getpid};
 
-use super::job::{JobCgroup, members_below, parse_cpu_stat, pids_below};
+use super::job::{JobCgroup, SavedCgroup, members_below, parse_cpu_stat, pids_below};
 use crate::confinement::ResourceLimits;
+use crate::keeper::{CGROUP_FILE, HandoverFlag, KeeperClient};
 use crate::processes;
 use crate::processes::{ProcStat, ProcessKey};
 
 const PREFIX: &str = "shellyard-";
 const SERVER: &str = "server";
+const JOB_PREFIX: &str = "job-";
 /// The time that ended processes may take at the end to leave their cgroups.
 const LAST_WAIT: Duration = Duration::from_secs(1);
 const LAST_PAUSE: Duration = Duration::from_millis(5);
@@ -26,6 +30,8 @@ const LAST_PAUSE: Duration = Duration::from_millis(5);
 #[derive(Debug, Default)]
 pub struct Cgroups {
     root: OnceLock<Result<CgroupRoot, String>>,
+    /// The keeper of this server, under whose identity the cgroups are created.
+    keeper: Option<KeeperClient>,
 }
 
 /// The parent of all job cgroups. It is set up once, which shows what the host allows.
@@ -42,10 +48,38 @@ pub(crate) struct CgroupRoot {
     /// The number of the last job's cgroup.
     last: AtomicU64,
     /// The lock that shows others that we are alive; it ends with this process, however that ends.
-    _lock: File,
+    lock: File,
 }
 
 impl Cgroups {
+    /// Creates the cgroups of a server that this keeper has started, or takes over those of an
+    /// earlier one.
+    pub(crate) fn new_kept(keeper: KeeperClient) -> Self {
+        Self { root: OnceLock::new(), keeper: Some(keeper) }
+    }
+
+    /// Takes over the cgroup of a job that an earlier server started.
+    pub(crate) fn restore_job(&self, saved: SavedCgroup) -> JobCgroup {
+        let reaper = self.root().map(|root| root.reaper.clone()).unwrap_or_default();
+        JobCgroup::restore(saved, reaper)
+    }
+
+    /// Kills and removes the cgroups of jobs that an earlier server left, except for those in
+    /// `kept`. Call it before jobs are started.
+    pub(crate) fn remove_jobs_except(&self, kept: &HashSet<PathBuf>) {
+        let keeper = self.keeper.as_ref();
+        if keeper.is_some_and(|keeper| keeper.generation() > 1)
+            && let Ok(root) = self.root()
+        {
+            let jobs = directories_in(&root.dir).filter(|dir| job_number(dir).is_some());
+            jobs.filter(|dir| !kept.contains(dir)).for_each(|dir| {
+                // An older kernel has no such file; then it is removed when its processes end.
+                fs::write(dir.join("cgroup.kill"), "1").ok();
+                root.reaper.remove(dir);
+            });
+        }
+    }
+
     /// Returns what this host lets this process do with cgroups. The first call creates one for the
     /// jobs of this process and may move the process down into another; [`Self::clean_up`] undoes
     /// both.
@@ -64,6 +98,9 @@ impl Cgroups {
     /// Removes what was created for this process, if anything was. Call it at the end, when no job
     /// is left: later jobs get no cgroup. Blocks for a moment while the last processes leave.
     pub fn clean_up(&self) {
+        if self.keeper.as_ref().is_some_and(KeeperClient::is_handing_over) {
+            return;
+        }
         if let Some(Ok(root)) = self.root.get() {
             root.idle.clear();
             move_up(&root.dir, &root.home);
@@ -88,7 +125,11 @@ impl Cgroups {
     }
 
     fn root(&self) -> Result<&CgroupRoot, &String> {
-        self.root.get_or_init(|| CgroupRoot::open(own_directory()?)).as_ref()
+        let open = || match &self.keeper {
+            Some(keeper) => CgroupRoot::open_kept(own_directory()?, keeper),
+            None => CgroupRoot::open(own_directory()?),
+        };
+        self.root.get_or_init(open).as_ref()
     }
 }
 
@@ -131,42 +172,87 @@ fn directories_in(dir: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|it| it.path())
 }
 
+/// Returns the number of a job's cgroup; `None` if it is not one.
+fn job_number(dir: &Path) -> Option<u64> {
+    dir.file_name()?.to_str()?.strip_prefix(JOB_PREFIX)?.parse().ok()
+}
+
+fn refused(path: &Path, error: &io::Error) -> String {
+    format!("{} cannot be written to ({error})", path.display())
+}
+
 impl CgroupRoot {
     pub(crate) fn open(home: PathBuf) -> Result<Self, String> {
-        let refused = |path: &Path, error: &io::Error| {
-            format!("{} cannot be written to ({error})", path.display())
-        };
+        let own = processes::own_key().map_err(|error| error.to_string())?;
+        Self::create(home, own, CgroupReaper::default(), None)
+    }
+
+    /// Takes over the cgroup of an earlier server of this keeper, or creates one and leaves a copy
+    /// of its lock with the keeper. `own` is the cgroup of this process.
+    fn open_kept(own: PathBuf, keeper: &KeeperClient) -> Result<Self, String> {
+        let key = keeper.identity().key().ok_or("the keeper has no pid")?;
+        let reaper = CgroupReaper { handover: keeper.handover().clone(), ..Default::default() };
+        let home = home_of(own, &directory_name(key));
+        let dir = home.join(directory_name(key));
+        let held = keeper.take_noted_file(CGROUP_FILE).filter(|_| dir.is_dir());
+        if let Some(held) = held {
+            let lock = File::from(held.file);
+            remove_stale(&home, &reaper);
+            return Ok(Self::with_lock(home, dir, lock, reaper, Some(keeper.keeper())));
+        }
+        let root = Self::create(home, key, reaper, Some(keeper.keeper()))?;
+        let sent = keeper.hold_noted_file(CGROUP_FILE, "", root.lock.as_fd());
+        sent.map_err(|error| format!("the keeper does not hold its lock ({error})"))?;
+        Ok(root)
+    }
+
+    fn create(
+        home: PathBuf,
+        owner: ProcessKey,
+        reaper: CgroupReaper,
+        keeper: Option<Pid>,
+    ) -> Result<Self, String> {
         // Moving a process down from here requires write access to this file.
         let members = home.join("cgroup.procs");
         File::options().write(true).open(&members).map_err(|error| refused(&members, &error))?;
-        let reaper = CgroupReaper::default();
         remove_stale(&home, &reaper);
-        let own = processes::own_key().map_err(|error| error.to_string())?;
-        let dir = home.join(directory_name(own));
+        let dir = home.join(directory_name(owner));
         fs::create_dir(&dir).map_err(|error| refused(&home, &error))?;
         let lock = File::open(&dir).and_then(|dir| Ok(lock(&dir).map(|()| dir)?));
-        let _lock = lock.map_err(|error| {
+        let lock = lock.map_err(|error| {
             try_remove_tree(&dir);
             refused(&dir, &error)
         })?;
-        let controllers = delegate_controllers(&home, &dir);
-        Ok(Self {
-            dir,
-            controllers,
-            idle: Arc::default(),
-            home,
-            reaper,
-            last: AtomicU64::new(0),
-            _lock,
-        })
+        Ok(Self::with_lock(home, dir, lock, reaper, keeper))
+    }
+
+    fn with_lock(
+        home: PathBuf,
+        dir: PathBuf,
+        lock: File,
+        reaper: CgroupReaper,
+        keeper: Option<Pid>,
+    ) -> Self {
+        let controllers = delegate_controllers(&home, &dir, keeper);
+        let last = directories_in(&dir).filter_map(|dir| job_number(&dir)).max();
+        let last = AtomicU64::new(last.unwrap_or(0));
+        Self { dir, controllers, idle: Arc::default(), home, reaper, last, lock }
     }
 
     /// Creates a new directory for a job.
     pub(super) fn make_directory(&self) -> Option<PathBuf> {
         let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
-        let dir = self.dir.join(format!("job-{number}"));
+        let dir = self.dir.join(format!("{JOB_PREFIX}{number}"));
         fs::create_dir(&dir).ok().map(|()| dir)
     }
+}
+
+/// Returns the cgroup that the keeper was started in: an earlier server may have moved it down, to
+/// the cgroup `server` in the directory of this name.
+fn home_of(own: PathBuf, name: &str) -> PathBuf {
+    let is_server = own.file_name().is_some_and(|found| found == SERVER);
+    let above = own.parent().filter(|above| is_server && above.file_name() == Some(name.as_ref()));
+    above.and_then(Path::parent).map(Path::to_owned).unwrap_or(own)
 }
 
 fn lock(dir: &File) -> rustix::io::Result<()> {
@@ -186,14 +272,18 @@ fn remove_stale(home: &Path, reaper: &CgroupReaper) {
 }
 
 /// Enables the controllers in everything that is created below `dir`.
-fn delegate_controllers(home: &Path, dir: &Path) -> Result<Vec<Controller>, String> {
+fn delegate_controllers(
+    home: &Path,
+    dir: &Path,
+    keeper: Option<Pid>,
+) -> Result<Vec<Controller>, String> {
     let offered = fs::read_to_string(home.join("cgroup.controllers")).unwrap_or_default();
     let offered = Controller::named_in(&offered);
     if offered.is_empty() {
         return Err(format!("none of memory, pids and cpu is delegated to {}", home.display()));
     }
     if enable(home, &offered).is_err() {
-        move_down(home, dir)?;
+        move_down(home, dir, keeper)?;
     }
     let enabled = enable(home, &offered).and_then(|()| enable(dir, &offered));
     enabled.map_err(|error| {
@@ -212,10 +302,11 @@ fn switch(dir: &Path, controllers: &[Controller], sign: char) -> io::Result<()> 
     fs::write(dir.join("cgroup.subtree_control"), words.join(" "))
 }
 
-/// Moves the server and its helpers down, so that no process is left in `home`.
-fn move_down(home: &Path, dir: &Path) -> Result<(), String> {
+/// Moves the server, its keeper and its helpers down, so that no process is left in `home`.
+fn move_down(home: &Path, dir: &Path, keeper: Option<Pid>) -> Result<(), String> {
     let members = members(home);
-    if !members.iter().copied().all(is_ours) {
+    let keeper = keeper.map(|pid| pid.as_raw_nonzero().get());
+    if !members.iter().all(|pid| Some(*pid) == keeper || is_ours(*pid)) {
         return Err(format!("other processes are in {} too", home.display()));
     }
     let server = dir.join(SERVER);
@@ -426,6 +517,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CgroupReaper {
     pending: Arc<Mutex<PendingCgroups>>,
+    /// The flag that is set once the next server takes over the jobs.
+    handover: HandoverFlag,
 }
 
 #[derive(Debug, Default)]
@@ -436,6 +529,10 @@ struct PendingCgroups {
 }
 
 impl CgroupReaper {
+    pub(super) fn is_handing_over(&self) -> bool {
+        self.handover.is_set()
+    }
+
     /// Removes a cgroup with all below it: at once, or in the background while processes leave it.
     pub(crate) fn remove(&self, dir: PathBuf) {
         if try_remove_tree(&dir) {
@@ -537,11 +634,11 @@ mod tests {
         let home = home("alone", "memory", &format!("{own}\n1\n"));
         let dir = home.join("dir");
         fs::create_dir(&dir).unwrap();
-        let why = move_down(&home, &dir).unwrap_err();
+        let why = move_down(&home, &dir, None).unwrap_err();
         assert!(why.contains("other processes"), "{why}");
         assert!(!dir.join(SERVER).exists());
         fs::write(home.join("cgroup.procs"), format!("{own}\n")).unwrap();
-        move_down(&home, &dir).unwrap();
+        move_down(&home, &dir, None).unwrap();
         assert_eq!(read(&dir.join(SERVER), "cgroup.procs"), own.to_string());
         fs::remove_dir_all(home).unwrap();
     }

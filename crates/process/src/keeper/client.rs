@@ -18,7 +18,7 @@ use rustix::net::{RecvFlags, SendFlags};
 use rustix::process::{Pid, getppid};
 use tokio::sync::oneshot;
 
-use super::kept_job::HandoverFlag;
+use super::handover::HandoverFlag;
 use super::protocol::{
     Hello, KEEPER_VARIABLE, KeeperMessage, MessageReader, PROTOCOL_VERSION, Received, ReceivedJob,
     ServerIdentity, ServerMessage, send_message,
@@ -60,6 +60,7 @@ struct Connection {
     keeper: Pid,
     handover: HandoverFlag,
     files: Mutex<Vec<HeldFile>>,
+    scratch_note: Option<String>,
     jobs: Mutex<Vec<ReceivedJob>>,
     endings: Mutex<Endings>,
     is_keeper_gone: Mutex<bool>,
@@ -141,8 +142,10 @@ impl KeeperClient {
             }
         }
         set_socket_timeout(&socket, Timeout::Recv, None)?;
+        let scratch = files.iter().find(|held| held.name == SCRATCH_FILE);
         let connection = Arc::new(Connection {
             socket,
+            scratch_note: scratch.map(|held| held.note.clone()),
             keeper,
             handover: HandoverFlag::default(),
             files: Mutex::new(files),
@@ -202,6 +205,11 @@ impl KeeperClient {
     #[must_use]
     pub fn take_file(&self, name: &str) -> Option<OwnedFd> {
         self.take_noted_file(name).map(|held| held.file)
+    }
+
+    /// Returns the note of earlier servers about the directory in which jobs have theirs.
+    pub(crate) fn scratch_note(&self) -> Option<&str> {
+        self.connection.scratch_note.as_deref()
     }
 
     pub(crate) fn take_noted_file(&self, name: &str) -> Option<HeldFile> {

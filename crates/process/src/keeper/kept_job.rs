@@ -12,21 +12,6 @@ use super::client::KeeperClient;
 use super::protocol::{FileRole, ServerMessage};
 use crate::syscalls::ChildExit;
 
-/// A flag that is set once the next server takes over the jobs: from then on, dropping what
-/// belongs to a job leaves the job as it is. A clone is the same flag.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct HandoverFlag(Arc<AtomicBool>);
-
-impl HandoverFlag {
-    pub(crate) fn set(&self) {
-        self.0.store(true, Ordering::Release);
-    }
-
-    pub(crate) fn is_set(&self) -> bool {
-        self.0.load(Ordering::Acquire)
-    }
-}
-
 /// A job that the keeper holds.
 ///
 /// Messages about it that cannot be sent are dropped: then the keeper is gone, and the server ends

@@ -520,7 +520,8 @@ impl Keeper {
 
     /// Ends everything that is left, and returns the exit code.
     fn finish(&mut self, code: u8) -> u8 {
-        let scratch = self.held.files.get(SCRATCH_FILE).map(|held| PathBuf::from(&held.note));
+        let scratch = self.held.files.get(SCRATCH_FILE);
+        let scratch = scratch.and_then(|held| scratch::parse_kept_root(&held.note));
         let children = Children::default();
         let mut filter = ServerProcessFilter::new(&self.defaults.tag());
         let record = scratch.as_deref().and_then(guardian::read_record);

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::{fs, io};
 
 use rustix::io::Errno;
-use rustix::process::{Pid, getpgrp, getpid};
+use rustix::process::{Pid, getpgid, getpgrp, getpid};
+use serde::{Deserialize, Serialize};
 
 use super::mounts::{BindMount, Mount, MountView};
 use super::protected::{ProtectedFiles, ProtectedNames};
@@ -15,12 +17,15 @@ use super::scratch::{Scratch, ScratchReaper};
 use super::seccomp::SocketRules;
 use super::workspace::{SharedDir, TEMPORARY};
 use super::{mounts, protected, workspace};
-use crate::cgroup::{Cgroups, JobCgroup};
+use crate::cgroup::{Cgroups, JobCgroup, SavedCgroup};
+use crate::children::Children;
 use crate::confinement::{Backend, SandboxProfile};
+use crate::keeper::FileRole;
 use crate::launch::{ProcessLaunch, SandboxSpec};
 use crate::processes;
 use crate::processes::pid_number;
-use crate::spawner::PidNamespace;
+use crate::saved_path::{SavedPath, restore_paths};
+use crate::spawner::{PidNamespace, RestoredInit};
 use crate::start_error::StartError;
 use crate::vfork_spawn::SandboxRules;
 
@@ -205,6 +210,7 @@ impl PrivateView {
             names: &places.protected,
             home: places.home.as_deref(),
             records: scratch.path(),
+            handover: scratch.handover(),
         };
         let protected_files = protected::protect_files(&protection).map_err(|error| {
             confinement_error(
@@ -214,6 +220,17 @@ impl PrivateView {
         })?;
         let seen = if roots.is_empty() { readable } else { roots.to_vec() };
         Ok(Self { roots: seen, private, shown, hidden, protected_files })
+    }
+
+    /// Creates the view of a job that already runs: what is mounted in it is no longer needed.
+    const fn without_mounts(protected_files: ProtectedFiles) -> Self {
+        Self {
+            roots: Vec::new(),
+            private: Vec::new(),
+            shown: Vec::new(),
+            hidden: Vec::new(),
+            protected_files,
+        }
     }
 
     /// Returns the path at which the job sees its own temporary directory, unless the host's was
@@ -256,15 +273,17 @@ fn confinement_error(what: &str, error: &io::Error) -> StartError {
     StartError::Confinement { what: what.to_owned(), why: error.to_string() }
 }
 
-/// Returns the processes that no job may signal: this server with its group, and its helpers.
+/// Returns the processes that no job may signal: this server and its helpers, with their groups.
 ///
 /// The result is sorted, so that the same processes give the same filter.
 pub(crate) fn protected_pids(helpers: &[Option<Pid>]) -> Vec<i32> {
     let number = |pid: Pid| pid.as_raw_nonzero().get();
-    let helpers: Vec<i32> = helpers.iter().copied().flatten().map(number).collect();
-    let alone =
-        own_thread_ids().into_iter().chain([number(getpid())]).chain(helpers.iter().copied());
-    let groups = [number(getpgrp())].into_iter().chain(helpers.iter().copied());
+    let helpers: Vec<Pid> = helpers.iter().copied().flatten().collect();
+    let pids = || helpers.iter().copied().map(number);
+    let alone = own_thread_ids().into_iter().chain([number(getpid())]).chain(pids());
+    // The keeper is in the group that it was started in; a helper that is gone has none.
+    let helper_groups = helpers.iter().filter_map(|pid| getpgid(Some(*pid)).ok()).map(number);
+    let groups = [number(getpgrp())].into_iter().chain(pids()).chain(helper_groups);
     let all: BTreeSet<i32> = alone.chain(groups.map(|group| -group)).collect();
     all.into_iter().collect()
 }
@@ -283,6 +302,94 @@ fn own_thread_ids() -> Vec<i32> {
 pub(crate) struct JobResources {
     namespace: Option<PidNamespace>,
     sandbox: SandboxResources,
+}
+
+/// The description of a job's resources that lets the next server take them over. Their files are
+/// held beside it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct SavedResources {
+    /// The first process of the job's pid namespace.
+    init: Option<i32>,
+    cgroup: Option<SavedCgroup>,
+    pub(crate) scratch: Option<SavedPath>,
+    /// The placeholders in each workspace that has a guard.
+    placeholders: Vec<Vec<SavedPath>>,
+}
+
+impl SavedResources {
+    pub(crate) const fn cgroup(&self) -> Option<&SavedCgroup> {
+        self.cgroup.as_ref()
+    }
+}
+
+impl JobResources {
+    /// Describes the resources for the next server.
+    pub(crate) fn save(&self) -> SavedResources {
+        let files = self.sandbox.files.as_ref();
+        let view = files.and_then(|files| files.view.as_ref());
+        SavedResources {
+            init: self.init().map(|pid| pid.as_raw_nonzero().get()),
+            cgroup: self.cgroup().map(JobCgroup::save),
+            scratch: files.map(|files| files.scratch.path().into()),
+            placeholders: view.map(|view| view.protected_files.save()).unwrap_or_default(),
+        }
+    }
+
+    /// Returns the files that the keeper holds for the resources. A new pidfd of the namespace's
+    /// init is put into `init`.
+    pub(crate) fn files<'a>(
+        &'a self,
+        init: &'a mut Option<OwnedFd>,
+    ) -> Result<Vec<(FileRole, BorrowedFd<'a>)>, Errno> {
+        let mut all = Vec::new();
+        if let Some(namespace) = &self.namespace {
+            all.push((FileRole::Lifeline, namespace.lifeline()));
+            let init: &'a OwnedFd = init.insert(namespace.open_init()?);
+            all.push((FileRole::Init, init.as_fd()));
+        }
+        let files = self.sandbox.files.as_ref();
+        if let Some(view) = files.and_then(|files| files.view.as_ref()) {
+            let roots = view.protected_files.locked_roots();
+            all.extend(roots.map(|root| (FileRole::Workspace, root)));
+        }
+        Ok(all)
+    }
+
+    /// Takes over the resources of a job that an earlier server started. `take_file` returns the
+    /// next file with a role. `None` if a file is missing.
+    pub(crate) fn restore(
+        saved: SavedResources,
+        mut take_file: impl FnMut(FileRole) -> Option<OwnedFd>,
+        children: &Arc<Children>,
+        cgroups: &Cgroups,
+        reaper: &ScratchReaper,
+    ) -> Option<Self> {
+        let namespace = match saved.init {
+            None => None,
+            Some(init) => {
+                let init = Pid::from_raw(init).filter(|_| init > 0)?;
+                let pidfd = take_file(FileRole::Init)?;
+                let restored = RestoredInit { pidfd, _child: children.own_keeper_child(init) };
+                let lifeline = take_file(FileRole::Lifeline)?;
+                let handover = reaper.handover().clone();
+                Some(PidNamespace::restore(init, restored, lifeline, handover))
+            }
+        };
+        let cgroup = saved.cgroup.map(|cgroup| cgroups.restore_job(cgroup));
+        let guards = saved.placeholders.into_iter().map(|placeholders| {
+            let root = take_file(FileRole::Workspace)?;
+            Some((root, restore_paths(placeholders)))
+        });
+        let guards = guards.collect::<Option<Vec<_>>>()?;
+        let protected_files = ProtectedFiles::restore(guards, reaper.handover());
+        let files = saved.scratch.map(|path| SandboxFiles {
+            roots: Vec::new(),
+            temporary: PathBuf::new(),
+            view: Some(PrivateView::without_mounts(protected_files)),
+            scratch: Scratch::restore(path.into(), reaper),
+        });
+        Some(Self { namespace, sandbox: SandboxResources { cgroup, files } })
+    }
 }
 
 /// The pid that stands for processes which cannot be seen from this pid namespace.

@@ -715,6 +715,7 @@ mod tests {
 
     use super::*;
     use crate::confinement::{SandboxPaths, SandboxProfile};
+    use crate::keeper::HandoverFlag;
     use crate::sandbox::protected;
     use crate::sandbox::protected::{ProtectedFiles, ProtectedNames, protect_files};
     use crate::sandbox::scratch::{Scratch, ScratchReaper, ScratchRoot};
@@ -819,8 +820,13 @@ mod tests {
         let roots = writable_roots(&places, &[], Path::new("/")).unwrap();
         let names = PROTECTED.map(PathBuf::from);
         let records = &base.join("records");
-        let protection =
-            ProtectedNames { roots: &roots, names: &names, home: Some(&home), records };
+        let protection = ProtectedNames {
+            roots: &roots,
+            names: &names,
+            home: Some(&home),
+            records,
+            handover: &HandoverFlag::default(),
+        };
         let protected_files = protect_files(&protection).unwrap();
         (roots, protected_files)
     }

@@ -8,7 +8,7 @@
 
 use std::ffi::OsStr;
 use std::io::Write as _;
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -20,6 +20,9 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 use rustix::process::geteuid;
+
+use crate::keeper::HandoverFlag;
+use crate::saved_path::{SavedPath, save_paths};
 
 /// The time that a start waits for another job that removes the placeholders of the same workspace.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -51,6 +54,29 @@ impl ProtectedFiles {
     pub(crate) fn names(&self) -> &[PathBuf] {
         &self.names
     }
+
+    /// Returns the placeholders of each workspace.
+    pub(crate) fn save(&self) -> Vec<Vec<SavedPath>> {
+        self.workspaces.iter().map(|guard| save_paths(&guard.placeholders)).collect()
+    }
+
+    /// Returns the workspaces, in the same order, with the locks that are on them.
+    pub(crate) fn locked_roots(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.workspaces.iter().map(|guard| guard.root.as_fd())
+    }
+
+    /// Takes over locked workspaces with their placeholders.
+    pub(crate) fn restore(
+        workspaces: Vec<(OwnedFd, Vec<PathBuf>)>,
+        handover: &HandoverFlag,
+    ) -> Self {
+        let restore_one = |(root, placeholders)| WorkspaceGuard {
+            root,
+            placeholders,
+            handover: handover.clone(),
+        };
+        Self { names: Vec::new(), workspaces: workspaces.into_iter().map(restore_one).collect() }
+    }
 }
 
 /// The names to protect, and the workspaces that they are in.
@@ -64,6 +90,8 @@ pub(crate) struct ProtectedNames<'a> {
     pub(crate) home: Option<&'a Path>,
     /// The directory for the records of placeholders, which no job can write.
     pub(crate) records: &'a Path,
+    /// The flag that is set once the next server takes over the jobs.
+    pub(crate) handover: &'a HandoverFlag,
 }
 
 /// Protects existing files, and prevents missing ones from being created.
@@ -78,7 +106,7 @@ pub(crate) fn protect_files(protection: &ProtectedNames<'_>) -> io::Result<Prote
     let home = protection.home.and_then(|home| home.canonicalize().ok());
     let mut protected = ProtectedFiles { names: Vec::new(), workspaces: Vec::new() };
     for (number, root) in protection.roots.iter().enumerate() {
-        let mut workspace = WorkspaceGuard::lock(root)?;
+        let mut workspace = WorkspaceGuard::lock(root, protection.handover)?;
         let mut found =
             NameSearch { roots: protection.roots, names: Vec::new(), missing: Vec::new() };
         for name in protection.names {
@@ -119,7 +147,8 @@ pub(crate) fn remove_recorded_placeholders(records: &Path) {
             text.split(|byte| *byte == 0).map(|path| PathBuf::from(OsStr::from_bytes(path)));
         let root = paths.next().and_then(|root| open_directory(&root).ok());
         if let Some(root) = root {
-            drop(WorkspaceGuard { root, placeholders: paths.collect() });
+            let handover = HandoverFlag::default();
+            drop(WorkspaceGuard { root, placeholders: paths.collect(), handover });
         }
     }
 }
@@ -133,11 +162,12 @@ fn innermost_root<'a>(roots: &'a [PathBuf], path: &Path) -> Option<&'a PathBuf> 
 struct WorkspaceGuard {
     root: OwnedFd,
     placeholders: Vec<PathBuf>,
+    handover: HandoverFlag,
 }
 
 impl WorkspaceGuard {
     /// Takes a shared lock on a workspace. Nobody removes its placeholders from here on.
-    fn lock(root: &Path) -> io::Result<Self> {
+    fn lock(root: &Path, handover: &HandoverFlag) -> io::Result<Self> {
         let directory = open_directory(root)?;
         let deadline = Instant::now() + PATIENCE;
         // The exclusive lock is held only while a few files are removed.
@@ -147,7 +177,7 @@ impl WorkspaceGuard {
             }
             std::thread::sleep(PAUSE);
         }
-        Ok(Self { root: directory, placeholders: Vec::new() })
+        Ok(Self { root: directory, placeholders: Vec::new(), handover: handover.clone() })
     }
 
     /// Creates a placeholder for every missing file, after recording it.
@@ -177,6 +207,9 @@ impl WorkspaceGuard {
 
 impl Drop for WorkspaceGuard {
     fn drop(&mut self) {
+        if self.handover.is_set() {
+            return;
+        }
         if flock(&self.root, FlockOperation::NonBlockingLockExclusive).is_ok() {
             self.placeholders.iter().for_each(|path| remove_placeholder(path));
         }
@@ -376,7 +409,9 @@ mod tests {
 
     /// Protects these roots, with records beside them.
     fn protecting(roots: &[PathBuf], home: Option<&Path>, records: &Path) -> ProtectedFiles {
-        protect_files(&ProtectedNames { roots, names: &paths(&NAMES), home, records }).unwrap()
+        let names = &paths(&NAMES);
+        let handover = &HandoverFlag::default();
+        protect_files(&ProtectedNames { roots, names, home, records, handover }).unwrap()
     }
 
     #[test]

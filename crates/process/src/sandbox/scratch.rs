@@ -1,6 +1,6 @@
 //! Temporary directories: one for each job, inside one of the server.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
@@ -20,6 +20,8 @@ use rustix::process::geteuid;
 use super::protected;
 use crate::children::Children;
 use crate::guardian;
+use crate::keeper::{HandoverFlag, KeeperClient, SCRATCH_FILE};
+use crate::saved_path::SavedPath;
 
 /// The prefix of the names of servers' directories.
 const PREFIX: &str = "scratch-";
@@ -33,7 +35,8 @@ const ATTEMPTS: usize = 100;
 #[derive(Debug)]
 pub struct ScratchRoot {
     path: PathBuf,
-    _lock: OwnedFd,
+    lock: OwnedFd,
+    handover: HandoverFlag,
 }
 
 impl ScratchRoot {
@@ -61,10 +64,37 @@ impl ScratchRoot {
             }
             // Another server may take it for a leftover before we have locked it.
             if let Some(lock) = lock(&path) {
-                return Ok(Self { path, _lock: lock });
+                return Ok(Self { path, lock, handover: reaper.handover.clone() });
             }
         }
         Err(Errno::BUSY.into())
+    }
+
+    /// Takes over the directory of an earlier server of the same keeper, or creates one and leaves
+    /// a copy of its lock with the keeper.
+    ///
+    /// # Errors
+    /// As [`Self::create`], or if the keeper is gone.
+    pub(crate) fn create_kept(
+        temporary: &Path,
+        reaper: &ScratchReaper,
+        children: &Children,
+        keeper: &KeeperClient,
+    ) -> io::Result<Self> {
+        if let Some(root) = Self::restore(reaper, keeper) {
+            return Ok(root);
+        }
+        let root = Self::create(temporary, reaper, children)?;
+        let note = serde_json::to_string(&SavedPath::from(root.path()))?;
+        keeper.hold_noted_file(SCRATCH_FILE, &note, root.lock.as_fd())?;
+        Ok(root)
+    }
+
+    fn restore(reaper: &ScratchReaper, keeper: &KeeperClient) -> Option<Self> {
+        let held = keeper.take_noted_file(SCRATCH_FILE)?;
+        let path = parse_kept_root(&held.note)?;
+        let is_same = is_named(&held.file, &path);
+        is_same.then(|| Self { path, lock: held.file, handover: reaper.handover.clone() })
     }
 
     /// Returns its full path without symlinks.
@@ -76,6 +106,9 @@ impl ScratchRoot {
 
 impl Drop for ScratchRoot {
     fn drop(&mut self) {
+        if self.handover.is_set() {
+            return;
+        }
         // The next server tries again to remove what cannot be removed now.
         remove_dir(&self.path).ok();
         // Removes the parent if this was the last directory in it.
@@ -102,6 +135,16 @@ impl Scratch {
         Ok(Self { path, reaper: reaper.clone() })
     }
 
+    /// Takes over the directory of a job that an earlier server started.
+    pub(crate) fn restore(path: PathBuf, reaper: &ScratchReaper) -> Self {
+        Self { path, reaper: reaper.clone() }
+    }
+
+    /// Returns the flag that is set once the next server takes over the job.
+    pub(crate) fn handover(&self) -> &HandoverFlag {
+        &self.reaper.handover
+    }
+
     /// Returns the directory. The job itself sees only directories in it.
     pub(crate) fn path(&self) -> &Path {
         &self.path
@@ -122,6 +165,9 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
+        if self.reaper.handover.is_set() {
+            return;
+        }
         self.reaper.remove(LeftoverDir { path: std::mem::take(&mut self.path), _lock: None });
     }
 }
@@ -141,9 +187,32 @@ struct LeftoverDir {
 pub(crate) struct ScratchReaper {
     /// The channel to the thread, which the first directory starts; `None` if there is no thread.
     thread: Arc<OnceLock<Option<Sender<LeftoverDir>>>>,
+    /// The flag that is set once the next server takes over the jobs.
+    handover: HandoverFlag,
 }
 
 impl ScratchReaper {
+    pub(crate) fn new(handover: HandoverFlag) -> Self {
+        Self { thread: Arc::default(), handover }
+    }
+
+    pub(crate) const fn handover(&self) -> &HandoverFlag {
+        &self.handover
+    }
+
+    /// Removes the directories of jobs in the server's directory `root`, except for those in `kept`:
+    /// an earlier server left them.
+    pub(crate) fn remove_jobs_except(&self, root: &Path, kept: &HashSet<PathBuf>) {
+        for entry in fs::read_dir(root).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let is_job = entry.file_type().is_ok_and(|kind| kind.is_dir()) && !kept.contains(&path);
+            if is_job {
+                protected::remove_recorded_placeholders(&path);
+                self.remove(LeftoverDir { path, _lock: None });
+            }
+        }
+    }
+
     /// Sends the directory to the thread. Without a thread, removes it and blocks.
     fn remove(&self, left: LeftoverDir) {
         let unsent = match self.thread.get_or_init(Self::start) {
@@ -205,13 +274,22 @@ fn remove_dir(path: &Path) -> io::Result<()> {
     remove_tree(around.as_fd(), &CString::new(name.as_bytes())?)
 }
 
+/// Parses the note about the directory of an earlier server of the same keeper.
+pub(crate) fn parse_kept_root(note: &str) -> Option<PathBuf> {
+    serde_json::from_str::<SavedPath>(note).ok().map(PathBuf::from)
+}
+
+/// `true` if this path still names the directory.
+fn is_named(directory: &OwnedFd, path: &Path) -> bool {
+    let (Ok(opened), Ok(named)) = (fstat(directory), lstat(path)) else { return false };
+    (opened.st_dev, opened.st_ino) == (named.st_dev, named.st_ino)
+}
+
 /// Locks a directory. `None` if another process has the lock, or if it no longer exists.
 fn lock(path: &Path) -> Option<OwnedFd> {
     let directory = open_directory(path).ok()?;
     flock(&directory, FlockOperation::NonBlockingLockExclusive).ok()?;
-    let locked = fstat(&directory).ok()?;
-    let named = lstat(path).ok()?;
-    ((locked.st_dev, locked.st_ino) == (named.st_dev, named.st_ino)).then_some(directory)
+    is_named(&directory, path).then_some(directory)
 }
 
 fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {

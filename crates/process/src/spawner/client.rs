@@ -9,16 +9,17 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rustix::io::{Errno, retry_on_intr};
+use rustix::io::{Errno, fcntl_dupfd_cloexec, retry_on_intr};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 
 use super::serve::SPAWNER_ARG;
 use super::wire::{self, FdRole, SpawnerNote};
 use crate::child_defaults::{ChildDefaults, OURSELVES};
-use crate::children::{Child, Children, Creation};
+use crate::children::{Child, Children, Creation, KeeperChild};
+use crate::keeper::HandoverFlag;
 use crate::stdio::ChildFiles;
 use crate::syscalls;
 use crate::vfork_spawn::{SpawnFailure, SpawnRequest, SpawnStep, SpawnedChild};
@@ -58,17 +59,51 @@ pub(crate) struct NamespacedLeader {
     pub(crate) namespace: PidNamespace,
 }
 
+/// The first process of a pid namespace that an earlier server created.
+#[derive(Debug)]
+pub(crate) struct RestoredInit {
+    pub(crate) pidfd: OwnedFd,
+    /// Only held: the process is not an orphan.
+    pub(crate) _child: KeeperChild,
+}
+
 /// A live pid namespace. Dropping it ends everything in it.
 #[derive(Debug)]
 pub(crate) struct PidNamespace {
     init: Option<Child>,
     pid: Pid,
-    _lifeline: OwnedFd,
+    /// The first process, if an earlier server created it: then the keeper reaps it.
+    restored_init: Option<RestoredInit>,
+    lifeline: OwnedFd,
+    handover: HandoverFlag,
 }
 
 impl PidNamespace {
-    fn new(init: Child, lifeline: OwnedFd) -> Self {
-        Self { pid: init.pid(), init: Some(init), _lifeline: lifeline }
+    fn new(init: Child, lifeline: OwnedFd, handover: HandoverFlag) -> Self {
+        Self { pid: init.pid(), init: Some(init), restored_init: None, lifeline, handover }
+    }
+
+    /// Takes over a namespace that an earlier server created.
+    pub(crate) const fn restore(
+        pid: Pid,
+        init: RestoredInit,
+        lifeline: OwnedFd,
+        handover: HandoverFlag,
+    ) -> Self {
+        Self { init: None, pid, restored_init: Some(init), lifeline, handover }
+    }
+
+    /// Returns the pipe that keeps it alive.
+    pub(crate) fn lifeline(&self) -> BorrowedFd<'_> {
+        self.lifeline.as_fd()
+    }
+
+    /// Opens a pidfd of its first process.
+    pub(crate) fn open_init(&self) -> Result<OwnedFd, Errno> {
+        match &self.restored_init {
+            Some(init) => fcntl_dupfd_cloexec(&init.pidfd, 3),
+            None => pidfd_open(self.pid, PidfdFlags::empty()),
+        }
     }
 
     /// Returns its first process, as this host numbers it.
@@ -78,14 +113,20 @@ impl PidNamespace {
 
     /// Kills every process in it.
     pub(crate) fn end(&self) {
-        // It is not reaped before this is dropped, so the pid is still its own. A dead process is
-        // fine.
-        kill_process(self.pid, Signal::KILL).ok();
+        // A dead process is fine.
+        match &self.restored_init {
+            Some(init) => pidfd_send_signal(&init.pidfd, Signal::KILL).ok(),
+            // It is not reaped before this is dropped, so the pid is still its own.
+            None => kill_process(self.pid, Signal::KILL).ok(),
+        };
     }
 }
 
 impl Drop for PidNamespace {
     fn drop(&mut self) {
+        if self.handover.is_set() {
+            return;
+        }
         self.end();
         if let Some(init) = self.init.take() {
             init.discard();
@@ -171,7 +212,8 @@ impl Spawner {
         let LaunchPipes { notes: (notes, their_notes), lifeline: (_theirs, lifeline) } = pipes;
         // Our copy must be closed too, or the notes would never end.
         drop(their_notes);
-        LaunchNotes::read_from(answer, &notes).register_processes(creation, lifeline)
+        let handover = self.children.handover();
+        LaunchNotes::read_from(answer, &notes).register_processes(creation, lifeline, handover)
     }
 
     /// Sends one request at a time. A spawner that does not accept it is replaced, once; one that
@@ -304,13 +346,14 @@ impl LaunchNotes {
         self,
         creation: &Creation<'_>,
         lifeline: OwnedFd,
+        handover: HandoverFlag,
     ) -> Result<NamespacedLeader, SpawnFailure> {
         if let Some(maker) = self.maker {
             // It has closed its notes, so it is about to end.
             syscalls::wait_blocking(maker).ok();
         }
         let init = self.init.map(|pid| creation.register(pid));
-        let namespace = init.map(|init| PidNamespace::new(init, lifeline));
+        let namespace = init.map(|init| PidNamespace::new(init, lifeline, handover));
         let leader = self.leader.map(|pid| creation.register(pid));
         match (leader, namespace, self.failure) {
             (Some(leader), Some(namespace), None) => {

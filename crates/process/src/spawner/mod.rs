@@ -15,5 +15,5 @@ mod serve;
 mod wire;
 
 pub use client::Spawner;
-pub(crate) use client::{NamespacedLeader, PidNamespace};
+pub(crate) use client::{NamespacedLeader, PidNamespace, RestoredInit};
 pub(crate) use serve::spawner_main;

@@ -11,12 +11,14 @@ use rustix::process::{
 };
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use tokio::sync::oneshot;
 
 use super::members::{TreeIdentity, TreeLoad};
 use crate::cgroup::JobCgroup;
 use crate::children::{Child, Children};
 use crate::confinement::ResourceLimits;
 use crate::input_wait::InputWait;
+use crate::keeper::KeptJob;
 use crate::load::{self, HostLoad};
 use crate::processes::{ProcStat, pid_number};
 use crate::sandbox::job_resources::{JobResources, KillMethod, Occupancy};
@@ -518,9 +520,19 @@ pub enum ExitKind {
 /// If it is dropped without [`LeaderProcess::wait`], it keeps running and is reaped like an orphan.
 #[derive(Debug)]
 pub struct LeaderProcess {
-    child: Child,
-    pidfd: AsyncFd<OwnedFd>,
+    exit: LeaderExit,
     identity: Arc<TreeIdentity>,
+}
+
+/// The source of the status of a leader.
+#[derive(Debug)]
+enum LeaderExit {
+    /// A child of this process, with its pidfd.
+    Child(Child, AsyncFd<OwnedFd>),
+    /// A child of the keeper, which will report its end.
+    Kept(oneshot::Receiver<ChildExit>),
+    /// A process that ended before this server took it over.
+    Known(ChildExit),
 }
 
 /// Registers a new child with the runtime, which reports its end. After an error the child is gone.
@@ -537,22 +549,70 @@ pub(crate) fn watch_for_exit(spawned: SpawnedChild) -> io::Result<(Child, AsyncF
 
 impl LeaderProcess {
     pub(crate) fn new(child: Child, pidfd: AsyncFd<OwnedFd>, identity: Arc<TreeIdentity>) -> Self {
-        Self { child, pidfd, identity }
+        Self { exit: LeaderExit::Child(child, pidfd), identity }
+    }
+
+    /// Creates the leader of a tree that an earlier server started; `exit` is its status if it has
+    /// ended.
+    pub(crate) fn restore(
+        exit: Option<ChildExit>,
+        kept: &KeptJob,
+        identity: Arc<TreeIdentity>,
+    ) -> Self {
+        let exit = match exit {
+            Some(exit) => LeaderExit::Known(exit),
+            None => LeaderExit::Kept(kept.wait_for_exit()),
+        };
+        Self { exit, identity }
     }
 
     /// Returns when the process has ended, and reaps it. Its descendants may live on.
     ///
+    /// If the keeper holds the process, the keeper knows the status before the process is reaped.
+    ///
     /// # Errors
-    /// If another caller took the status, or if the runtime shuts down.
-    pub async fn wait(mut self) -> io::Result<Exit> {
-        loop {
-            let mut ready = self.pidfd.readable().await?;
-            if let Some(ended) = self.child.try_reap()? {
-                self.identity.mark_leader_reaped();
-                return Ok(exit_from(ended, &self.identity.trees().children));
+    /// If another caller took the status, if the runtime shuts down, or if the keeper that would
+    /// report it is gone.
+    pub async fn wait(self) -> io::Result<Exit> {
+        let identity = self.identity;
+        let ended = match self.exit {
+            LeaderExit::Child(child, pidfd) => {
+                let ended = wait_for_child(child, pidfd, identity.kept()).await?;
+                identity.mark_leader_reaped();
+                ended
             }
-            ready.clear_ready();
+            LeaderExit::Kept(receiver) => {
+                let gone = |_| io::Error::new(io::ErrorKind::BrokenPipe, "the keeper is gone");
+                let ended = receiver.await.map_err(gone)?;
+                identity.mark_leader_reaped();
+                if let Some(kept) = identity.kept() {
+                    kept.reap_leader();
+                }
+                ended
+            }
+            LeaderExit::Known(ended) => ended,
+        };
+        Ok(exit_from(ended, &identity.trees().children))
+    }
+}
+
+/// Waits for a child of this process, and reaps it.
+async fn wait_for_child(
+    mut child: Child,
+    pidfd: AsyncFd<OwnedFd>,
+    kept: Option<&Arc<KeptJob>>,
+) -> io::Result<ChildExit> {
+    loop {
+        let mut ready = pidfd.readable().await?;
+        if let Some(kept) = kept
+            && let Some(ended) = child.peek_exit()?
+        {
+            kept.report_exit(ended);
         }
+        if let Some(ended) = child.try_reap()? {
+            return Ok(ended);
+        }
+        ready.clear_ready();
     }
 }
 

@@ -13,6 +13,7 @@ use super::ProcessTree;
 use super::orphans::{AdoptedChildren, TreeId, TreeRegistry};
 use crate::cgroup::JobCgroup;
 use crate::child_defaults::ProcessTag;
+use crate::children::KeeperChild;
 use crate::input_wait::{self, InputWait};
 use crate::keeper::KeptJob;
 use crate::processes::{self, ProcStat, ProcessKey, ProcessSnapshot, ProcessState};
@@ -36,6 +37,10 @@ pub(crate) struct TreeIdentity {
     resources: Mutex<Option<JobResources>>,
     /// The job at the keeper, if there is one.
     kept: Option<Arc<KeptJob>>,
+    /// The start time of a leader that an earlier server started and that the keeper reaps.
+    leader_started: Option<u64>,
+    /// That leader, until it was reaped: only held, so that it is not taken for an orphan.
+    kept_leader: Mutex<Option<KeeperChild>>,
     /// The members that the last scan found: they stay members when all other evidence is gone.
     seen: Mutex<HashSet<ProcessKey>>,
 }
@@ -65,6 +70,8 @@ impl TreeIdentity {
             leader_reaped: AtomicBool::new(false),
             resources: Mutex::default(),
             kept: None,
+            leader_started: None,
+            kept_leader: Mutex::default(),
             seen: Mutex::default(),
         }
     }
@@ -79,6 +86,22 @@ impl TreeIdentity {
     pub(crate) fn with_keeper(mut self, kept: Option<Arc<KeptJob>>) -> Self {
         self.kept = kept;
         self
+    }
+
+    /// Sets the leader as a child of the keeper, which reaps it.
+    pub(crate) fn with_kept_leader(mut self, leader: Option<&ProcStat>) -> Self {
+        self.leader_started = leader.map(|stat| stat.started);
+        let child = leader.map(|stat| self.trees.children.own_keeper_child(stat.pid));
+        self.kept_leader = Mutex::new(child);
+        self
+    }
+
+    pub(crate) fn kept(&self) -> Option<&Arc<KeptJob>> {
+        self.kept.as_ref()
+    }
+
+    pub(crate) const fn evidence(&self) -> &TreeEvidence {
+        &self.evidence
     }
 
     pub(crate) fn trees(&self) -> &Arc<TreeRegistry> {
@@ -104,6 +127,7 @@ impl TreeIdentity {
 
     pub(crate) fn mark_leader_reaped(&self) {
         self.leader_reaped.store(true, Ordering::Release);
+        drop(self.kept_leader.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
     pub(crate) fn is_leader_reaped(&self) -> bool {
@@ -169,7 +193,8 @@ impl TreeIdentity {
     /// `true` if the leader's pid belongs to another process by now. The system reuses a number
     /// only if no session and no group has it, so its new owner is not of this tree.
     fn is_leader_pid_reused(&self) -> bool {
-        processes::stat(self.leader).is_some()
+        // The keeper may reap the leader a moment after it was marked as reaped.
+        processes::stat(self.leader).is_some_and(|stat| Some(stat.started) != self.leader_started)
     }
 
     fn has_tag_of_other_tree(&self, pid: Pid) -> bool {
@@ -232,7 +257,7 @@ impl TreeIdentity {
         &self,
         select: impl Fn(&ProcStat) -> bool,
     ) -> io::Result<(Vec<ProcStat>, HashSet<Pid>)> {
-        let mut children = self.trees.children.main_thread_children()?;
+        let mut children = self.trees.children.adopted_candidates()?;
         children.retain(|pid| !self.trees.children.is_owned(*pid));
         let adopted = self.trees.adopted_children();
         let mut members = Vec::new();
@@ -249,6 +274,11 @@ impl TreeIdentity {
             }
         }
         Ok((members, unselected))
+    }
+
+    /// Returns the members that the last scan found.
+    pub(crate) fn seen_processes(&self) -> HashSet<ProcessKey> {
+        self.lock_seen().clone()
     }
 
     /// Remembers the living among these, so that they stay members when all other evidence is gone.
@@ -279,7 +309,7 @@ impl Drop for TreeIdentity {
 impl TreeRegistry {
     /// Returns the processes of each of these trees, including zombies, in the trees' order.
     ///
-    /// Walks down from the server, so that only our descendants can be included.
+    /// Walks down from the server and its keeper, so that only our descendants can be included.
     pub(crate) fn attribute_processes(
         &self,
         snapshot: &ProcessSnapshot,
@@ -290,7 +320,10 @@ impl TreeRegistry {
         let mut below = |pid: Pid| children.remove(&pid.as_raw_nonzero().get()).unwrap_or_default();
         let mut members = vec![Vec::new(); trees.len()];
         let mut todo: Vec<(&ProcStat, ParentKind)> = Vec::new();
-        todo.extend(below(getpid()).into_iter().map(|stat| (stat, ParentKind::Server)));
+        for root in self.children.roots() {
+            let children = below(root).into_iter().filter(|stat| stat.pid != getpid());
+            todo.extend(children.map(|stat| (stat, ParentKind::Server)));
+        }
         while let Some((stat, parent)) = todo.pop() {
             let owner = owners.find(stat, parent);
             // The first process of a namespace is ours and not part of the job: only its children
@@ -429,17 +462,19 @@ impl ProcessTree {
     }
 
     fn stop_in_one_pass(&self, stopped: &mut HashMap<ProcessKey, ProcStat>) {
-        let mut todo: Vec<(Pid, Pid)> =
-            self.topmost_pids().into_iter().map(|pid| (pid, getpid())).collect();
+        let roots = self.identity().trees.children.roots();
+        let mut todo: Vec<(Pid, Option<Pid>)> =
+            self.topmost_pids().into_iter().map(|pid| (pid, None)).collect();
         while let Some((pid, parent)) = todo.pop() {
+            let parents = parent.as_ref().map_or(roots.as_slice(), std::slice::from_ref);
             // A process that got the signal may still read as running for a moment.
-            stopped.extend(stop_child(pid, parent).map(|stat| (stat.key(), stat)));
+            stopped.extend(stop_child(pid, parents).map(|stat| (stat.key(), stat)));
             let below = processes::children_of(pid).unwrap_or_default();
-            todo.extend(below.into_iter().map(|child| (child, pid)));
+            todo.extend(below.into_iter().map(|child| (child, Some(pid))));
         }
     }
 
-    /// Returns the processes of the tree whose parent is the server.
+    /// Returns the processes of the tree whose parent is the server or its keeper.
     fn topmost_pids(&self) -> Vec<Pid> {
         let identity = self.identity();
         let leader = Some(identity.leader()).filter(|_| !identity.is_leader_reaped());
@@ -448,8 +483,8 @@ impl ProcessTree {
     }
 }
 
-/// Stops a process if it is a child of this parent and runs. Returns it if it was stopped.
-fn stop_child(pid: Pid, parent: Pid) -> Option<ProcStat> {
+/// Stops a process if it is a child of one of these and runs. Returns it if it was stopped.
+fn stop_child(pid: Pid, parents: &[Pid]) -> Option<ProcStat> {
     // Opened before the check, so that the signal goes to the process that was checked, even if the
     // pid is reused.
     let process = pidfd_open(pid, PidfdFlags::empty()).ok()?;
@@ -458,7 +493,8 @@ fn stop_child(pid: Pid, parent: Pid) -> Option<ProcStat> {
         ProcessState::Active | ProcessState::Uninterruptible => true,
         ProcessState::Stopped | ProcessState::Dead => false,
     };
-    if !is_running || stat.parent != parent.as_raw_nonzero().get() {
+    let is_child = parents.iter().any(|parent| parent.as_raw_nonzero().get() == stat.parent);
+    if !is_running || !is_child {
         return None;
     }
     pidfd_send_signal(process, Signal::STOP).ok().map(|()| stat)

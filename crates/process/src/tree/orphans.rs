@@ -152,7 +152,8 @@ impl OrphanTable {
     }
 }
 
-/// The children of the server's main thread, among which the kernel puts orphans. One list serves a
+/// The children of the server's main thread, among which the kernel puts orphans, and those of its
+/// keeper. One list serves a
 /// whole scan, since reading it for each of a thousand orphans would take long. It is read on first
 /// use, which is after the processes to be looked up were seen; so an orphan among them that is
 /// still there is in the list.
@@ -166,7 +167,7 @@ pub(crate) struct AdoptedChildren<'a> {
 impl AdoptedChildren<'_> {
     /// `true` if this process is certainly not one of them.
     fn lacks(&self, pid: Pid) -> bool {
-        let read = || Some(self.children.main_thread_children().ok()?.into_iter().collect());
+        let read = || Some(self.children.adopted_candidates().ok()?.into_iter().collect());
         self.list.get_or_init(read).as_ref().is_some_and(|list: &HashSet<Pid>| !list.contains(&pid))
     }
 }
@@ -211,7 +212,12 @@ impl TreeRegistry {
         !self.orphans().trees.is_empty()
     }
 
-    fn open_trees(&self) -> Vec<Arc<TreeIdentity>> {
+    /// Returns the members of all open trees that the last scans found.
+    pub(crate) fn seen_processes(&self) -> HashSet<ProcessKey> {
+        self.open_trees().iter().flat_map(|tree| tree.seen_processes()).collect()
+    }
+
+    pub(crate) fn open_trees(&self) -> Vec<Arc<TreeIdentity>> {
         self.orphans().trees.values().filter_map(Weak::upgrade).collect()
     }
 
