@@ -11,6 +11,8 @@ mod arguments;
 #[cfg(test)]
 mod cursor;
 #[cfg(test)]
+mod journal;
+#[cfg(test)]
 mod mutation;
 #[cfg(test)]
 mod page;

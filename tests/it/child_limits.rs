@@ -62,7 +62,7 @@ fn every_job_has_its_score_from_its_first_instruction_on() {
     let expected = format!("{}\n", expected_score());
     for launch in [Launch::stdio(), Launch::stdio().unprivileged()] {
         let mut shellyard = launch.structured().config(UNCONFINED).start();
-        let server = i32::try_from(shellyard.pid()).expect("it fits");
+        let server = i32::try_from(shellyard.server_pid()).expect("it fits");
         let own = score_of(server);
         for profile in ["none", "default", "workspace-write"] {
             for (command, calls) in commands.into_iter().flat_map(|it| [(it, 1), (it, PARALLEL)]) {
@@ -93,7 +93,8 @@ fn a_hard_limit_that_is_lowered_while_the_server_runs_holds_for_its_jobs() {
     {
         let mut shellyard = launch.structured().config(UNCONFINED).start();
         for most in ["200", "150"] {
-            let (limit, server) = (format!("--nofile={most}:{most}"), shellyard.pid().to_string());
+            let (limit, server) =
+                (format!("--nofile={most}:{most}"), shellyard.server_pid().to_string());
             let words = user.iter().copied().chain(["prlimit", &limit, "--pid", &server]);
             let lowered = Command::new("env").args(words).status().expect("env runs");
             assert!(lowered.success());

@@ -20,7 +20,7 @@ fn warmed_up() -> TestServer {
 
 #[track_caller]
 fn assert_flat(server: &TestServer, before: u64) {
-    let (now, peak) = (rss_kib(server.pid()), peak_rss_kib(server.pid()));
+    let (now, peak) = (rss_kib(server.server_pid()), peak_rss_kib(server.server_pid()));
     assert!(
         peak <= before + ALLOWED_GROWTH_KIB,
         "memory grew from {before} KiB to a peak of {peak} KiB ({now} KiB now)"
@@ -31,7 +31,7 @@ fn assert_flat(server: &TestServer, before: u64) {
 fn a_300_mb_line_without_a_newline_does_not_grow_memory() {
     const LINE: u64 = 300_000_000;
     let mut server = warmed_up();
-    let before = rss_kib(server.pid());
+    let before = rss_kib(server.server_pid());
     let job = server.start(&format!("head -c {LINE} /dev/zero | tr '\\0' x"));
     let status = server.wait_finished(job);
     assert_eq!(status["exit_code"], 0, "{status}");
@@ -55,7 +55,7 @@ fn a_300_mb_line_without_a_newline_does_not_grow_memory() {
 fn a_flood_leaves_memory_flat_and_every_byte_readable() {
     const FLOOD: &str = "seq 1 30000000 | head -c 256000000";
     let mut server = warmed_up();
-    let before = rss_kib(server.pid());
+    let before = rss_kib(server.server_pid());
     let job = server.start(FLOOD);
     let status = server.wait_finished(job);
     assert_eq!(status["total_bytes"], 256_000_000, "{status}");

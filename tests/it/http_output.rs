@@ -272,7 +272,7 @@ fn a_large_log_is_sent_in_limited_memory_and_slow_readers_block_nobody() {
     let mut server = Launch::http().structured().start();
     server.run(&format!("head -c {LARGE} /dev/zero"));
     let address = server.http().address().to_owned();
-    let before = rss_kib(server.pid());
+    let before = rss_kib(server.server_pid());
     // They ask for all of it, and read nothing.
     let stalled: Vec<HttpConnection> = (0..20)
         .map(|number| {
@@ -294,7 +294,7 @@ fn a_large_log_is_sent_in_limited_memory_and_slow_readers_block_nobody() {
     for reader in readers {
         assert_eq!(reader.join().expect("it reads"), LARGE);
     }
-    let grown = rss_kib(server.pid()).saturating_sub(before);
+    let grown = rss_kib(server.server_pid()).saturating_sub(before);
     assert!(grown < 64 << 10, "{grown} KiB");
     server.assert_alive();
     drop(stalled);

@@ -43,12 +43,12 @@ fn a_job_has_no_terminal_to_prompt_on() {
 }
 
 fn open_descriptors(server: &TestServer) -> usize {
-    fs::read_dir(format!("/proc/{}/fd", server.pid())).expect("the server runs").count()
+    fs::read_dir(format!("/proc/{}/fd", server.server_pid())).expect("the server runs").count()
 }
 
 /// Children of the server that ended and were not reaped.
 fn zombies(server: &TestServer) -> usize {
-    let parent = server.pid().to_string();
+    let parent = server.server_pid().to_string();
     let stats = fs::read_dir("/proc").expect("/proc is there").flatten();
     stats
         .filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok())

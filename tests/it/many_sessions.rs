@@ -87,9 +87,9 @@ fn an_idle_session_costs_little_memory() {
         }
     };
     (0..50).for_each(|_| use_session(&newcomer(&mut server)));
-    let before = rss_kib(server.pid());
+    let before = rss_kib(server.server_pid());
     (0..SESSIONS).for_each(|_| use_session(&newcomer(&mut server)));
-    let grown = rss_kib(server.pid()).saturating_sub(before);
+    let grown = rss_kib(server.server_pid()).saturating_sub(before);
     assert!(grown < SESSIONS * MAX_KIB, "{grown} KiB for {SESSIONS} sessions");
 }
 

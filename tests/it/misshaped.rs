@@ -97,7 +97,7 @@ fn a_line_of_a_hundred_megabytes_is_refused_in_little_memory() {
     let id = server.begin("run_command", json!({"command": "x".repeat(100 << 20)}));
     let reply = server.finish(id);
     assert_eq!(reply.0["error"]["code"], -32600, "{}", reply.0);
-    let peak = peak_rss_kib(server.pid());
+    let peak = peak_rss_kib(server.server_pid());
     assert!(peak < 90 << 10, "{peak} KiB for a line that is not taken");
     server.assert_alive();
 }

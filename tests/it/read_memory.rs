@@ -77,17 +77,17 @@ fn twelve_queries_stay_small(launch: Launch, is_http: bool) {
     let job = json_job(&mut server, 74_000);
     let size = server.read_raw(job, "bytes:0", 1)["total_bytes"].as_u64().expect("a size");
     assert!((15_500_000..16_000_000).contains(&size), "{size} bytes");
-    let before = rss_kib(server.pid());
+    let before = rss_kib(server.server_pid());
     let calls = QUERIES.map(|(query, _)| json!({"job": job, "query": query, "max_bytes": 1000}));
     let replies = call_side_by_side(&mut server, &calls, is_http);
     for (reply, (query, expected)) in replies.into_iter().zip(QUERIES) {
         let output = reply.ok()["output"].as_str().expect("a result").to_owned();
         assert!(output.starts_with(expected), "{query}: {output}");
     }
-    let peak = peak_rss_kib(server.pid());
+    let peak = peak_rss_kib(server.server_pid());
     assert!(peak < MOST_KIB, "a peak of {peak} KiB");
     eventually("most of the memory goes back to the system", || {
-        rss_kib(server.pid()).saturating_sub(before) < peak.saturating_sub(before) / 2
+        rss_kib(server.server_pid()).saturating_sub(before) < peak.saturating_sub(before) / 2
     });
 }
 
@@ -108,16 +108,16 @@ fn memory_of_large_pages_goes_back(launch: Launch, is_http: bool) {
     let page = json!({
         "job": job, "view": "hexdump", "max_bytes": PAGE, "max_tokens": 400_000
     });
-    let before = rss_kib(server.pid());
+    let before = rss_kib(server.server_pid());
     for _ in 0..2 {
         let calls = vec![page.clone(); 12];
         for reply in call_side_by_side(&mut server, &calls, is_http) {
             let output = reply.ok()["output"].as_str().expect("a page").len();
             assert!(output > PAGE / 2, "{output} bytes");
         }
-        let peak = peak_rss_kib(server.pid());
+        let peak = peak_rss_kib(server.server_pid());
         eventually("the memory of pages and replies goes back to the system", || {
-            rss_kib(server.pid()).saturating_sub(before) < peak.saturating_sub(before) / 3
+            rss_kib(server.server_pid()).saturating_sub(before) < peak.saturating_sub(before) / 3
         });
     }
 }
@@ -202,7 +202,7 @@ fn a_thousand_queries_are_bounded(launch: Launch, is_http: bool) {
     let config = format!("{PATIENT}read_memory = \"16 MiB\"\n");
     let mut server = launch.structured().config(&config).start();
     let job = json_job(&mut server, 1000);
-    let before = rss_kib(server.pid());
+    let before = rss_kib(server.server_pid());
     let replies = pipeline(&mut server, job, 1000, is_http);
     assert_eq!(replies.len(), 1000);
     let mut given = 0;
@@ -219,7 +219,7 @@ fn a_thousand_queries_are_bounded(launch: Launch, is_http: bool) {
     }
     assert!(given > 0, "nobody has an answer");
     // Beside the queries, a thousand requests and their replies are held.
-    let growth = peak_rss_kib(server.pid()).saturating_sub(before);
+    let growth = peak_rss_kib(server.server_pid()).saturating_sub(before);
     assert!(growth < 4 * READ_MEMORY_KIB, "{growth} KiB more");
 }
 

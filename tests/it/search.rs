@@ -337,13 +337,13 @@ fn a_search_ends_when_its_caller_no_longer_wants_it() {
     server.wait_finished(job);
     // Which of the last 300 letters were an `a` is more than any automaton can remember.
     let slow = json!({"job": job, "grep": "a[ab]{300}[^ab]"});
-    let before = cpu_ticks(server.pid());
+    let before = cpu_ticks(server.server_pid());
     let id = server.begin("read_output", slow);
-    eventually("the search has begun", || cpu_ticks(server.pid()) > before + 20);
+    eventually("the search has begun", || cpu_ticks(server.server_pid()) > before + 20);
     server.notify("notifications/cancelled", json!({"requestId": id}));
     let (mut last, mut unchanged) = (0, 0);
     eventually("the server is idle", || {
-        let now = cpu_ticks(server.pid());
+        let now = cpu_ticks(server.server_pid());
         unchanged = if now == last { unchanged + 1 } else { 0 };
         last = now;
         unchanged == 100

@@ -157,7 +157,7 @@ fn sigterm_ends_a_server_whose_threads_are_all_stuck() {
     server.start(&format!("setsid sleep {marker} & sleep {marker}"));
     eventually("both sleep", || marker.alive().len() >= 2);
     let mut command = Command::new("/usr/bin/python3");
-    command.args(["-c", STOPPER, &server.pid().to_string(), "end-watchdog", "log"]);
+    command.args(["-c", STOPPER, &server.server_pid().to_string(), "end-watchdog", "log"]);
     let mut stopper = command.stdout(Stdio::piped()).spawn().expect("python starts");
     let mut line = String::new();
     let output = stopper.stdout.take().expect("it was piped");

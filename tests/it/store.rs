@@ -290,7 +290,7 @@ fn a_spill_directory_that_is_deleted_is_made_again() {
 
 /// Sets a limit of the server as it runs; `None` is the most that it may have.
 fn set_limit(server: &TestServer, resource: Resource, current: Option<u64>) {
-    let pid = Pid::from_raw(i32::try_from(server.pid()).expect("a pid fits"));
+    let pid = Pid::from_raw(i32::try_from(server.server_pid()).expect("a pid fits"));
     // The server was started by us, with our own bounds.
     let maximum = getrlimit(resource).maximum;
     let limit = Rlimit { current: current.or(maximum), maximum };
@@ -336,7 +336,7 @@ fn spill_files(server: &TestServer) -> Vec<PathBuf> {
 /// Returns the number of stored files that the server holds open, and its other descriptors.
 fn open_files(server: &TestServer) -> (usize, usize) {
     let spill = spill_dir(server);
-    let fds = fs::read_dir(format!("/proc/{}/fd", server.pid())).expect("it is alive");
+    let fds = fs::read_dir(format!("/proc/{}/fd", server.server_pid())).expect("it is alive");
     let is_spill = |fd: fs::DirEntry| {
         fs::read_link(fd.path()).is_ok_and(|target| target.starts_with(&spill) && target != spill)
     };

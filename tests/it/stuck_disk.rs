@@ -292,10 +292,10 @@ fn a_program_that_does_not_load_leaves_the_out_of_memory_score_of_the_server_as_
     fs::set_permissions(&shell, PermissionsExt::from_mode(0o755)).expect("it is ours");
     let config = format!("[job]\nshell = {shell:?}\n[confinement]\nprofile = \"none\"\n");
     let mut shellyard = Launch::http().structured().config(&config).start();
-    let own = score_of(shellyard.pid()).expect("the kernel has scores");
+    let own = score_of(shellyard.server_pid()).expect("the kernel has scores");
     let disk = DeadDisk::over(disk);
     shellyard.call("run_command", json!({"command": "true", "wait_s": 0})).ok();
-    let server = shellyard.pid();
+    let server = shellyard.server_pid();
     let is_loading =
         || children_of(server).into_iter().any(|pid| score_of(pid).is_some_and(|it| it > own));
     eventually("the program is being loaded", is_loading);
@@ -352,7 +352,7 @@ fn waiting_reads(server: &mut TestServer, job: u64, chunk_uri: &Value) -> Vec<Ht
 
 /// The threads of the server now.
 fn threads(server: &TestServer) -> usize {
-    fs::read_dir(format!("/proc/{}/task", server.pid())).expect("the server runs").count()
+    fs::read_dir(format!("/proc/{}/task", server.server_pid())).expect("the server runs").count()
 }
 
 #[test]

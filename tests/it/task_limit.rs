@@ -20,7 +20,7 @@ fn limit_tasks(server: &TestServer, most: Option<u64>) {
     // The server has the hard limit that we have.
     let most = most.or(getrlimit(Resource::Nproc).maximum);
     let most = most.map_or("unlimited".to_owned(), |most| most.to_string());
-    let (pid, limit) = (server.pid().to_string(), format!("--nproc={most}:"));
+    let (pid, limit) = (server.server_pid().to_string(), format!("--nproc={most}:"));
     let words = [without_privileges(), &["prlimit", "--pid", &pid, &limit]].concat();
     let set = Command::new(words[0]).args(&words[1..]).status();
     assert!(set.expect("prlimit runs").success());

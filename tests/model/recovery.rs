@@ -1,9 +1,16 @@
-//! The jobs of the next server, from the journal and from the keeper.
+//! The jobs of the next server, from the journal and from the keeper. The product's own replay reads
+//! the journal.
 
-use std::collections::BTreeMap;
+use serde_json::json;
+use shellyard::ids::{JobId, JobNumber, TenantId};
+use shellyard::journal::{
+    AcceptedJob, EndedJob, FreedNote, JournalState, Record, StartedJob, StartingJob, StoredEnding,
+    StoredJson,
+};
+use shellyard::outcome::{Outcome, ResourceUsage};
 
 use super::design::{BrokenRule, Design};
-use super::world::{ModelEnding, ModelRecord, Number, number_of};
+use super::world::{ModelEnding, ModelRecord, Number};
 
 /// A job as the next server takes it over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,23 +30,24 @@ pub(crate) fn recover(
     journal: &[ModelRecord],
     is_held: impl Fn(Number) -> bool,
 ) -> Vec<(Number, RecoveredJob)> {
-    let mut last: BTreeMap<Number, ModelRecord> = BTreeMap::new();
-    for record in journal {
-        last.insert(number_of(record), *record);
-    }
-    let jobs = last.into_iter().map(|(number, record)| {
-        let job = match record {
-            ModelRecord::Accepted { .. } => RecoveredJob::Queued,
-            ModelRecord::Starting(_) | ModelRecord::Started(_) if is_held(number) => {
-                RecoveredJob::Kept
-            }
-            ModelRecord::Starting(_) | ModelRecord::Started(_) => lost(design),
-            ModelRecord::Ended { ending, .. } => RecoveredJob::Finished(ending),
-            ModelRecord::Freed(_) => RecoveredJob::Freed,
+    let state = JournalState::replay(journal.iter().map(product_record));
+    // A checkpoint begins each segment: it leads to the same state.
+    let state = JournalState::replay(state.checkpoint());
+    let freed = state.freed.iter().map(|note| (number(note.job), RecoveredJob::Freed));
+    let finished = state.finished.iter().map(|it| {
+        (number(it.accepted.job), RecoveredJob::Finished(model_ending(&it.ended.ending.outcome)))
+    });
+    let unfinished = state.unfinished.iter().map(|it| {
+        let number = number(it.accepted.job);
+        let may_have_started = it.starting.is_some() || it.started.is_some();
+        let job = match (may_have_started, is_held(number)) {
+            (false, _) => RecoveredJob::Queued,
+            (true, true) => RecoveredJob::Kept,
+            (true, false) => lost(design),
         };
         (number, job)
     });
-    let mut jobs: Vec<_> = jobs.collect();
+    let mut jobs: Vec<_> = freed.chain(finished).chain(unfinished).collect();
     if design.breaks(BrokenRule::QueueReversed) {
         jobs.reverse();
     }
@@ -48,4 +56,68 @@ pub(crate) fn recover(
 
 fn lost(design: &Design) -> RecoveredJob {
     if design.breaks(BrokenRule::StartAgain) { RecoveredJob::Queued } else { RecoveredJob::Lost }
+}
+
+fn job_id(number: Number) -> JobId {
+    JobNumber::new(u64::from(number)).for_tenant(TenantId::LOCAL)
+}
+
+fn number(job: JobId) -> Number {
+    Number::try_from(job.number()).expect("a number of the model")
+}
+
+fn product_record(record: &ModelRecord) -> Record {
+    let stored = |value| StoredJson::new(&value).expect("JSON");
+    match *record {
+        ModelRecord::Accepted { number, .. } => Record::Accepted(AcceptedJob {
+            job: job_id(number),
+            at_ms: 0,
+            spec: stored(json!({})),
+            key: None,
+            command: String::new(),
+        }),
+        ModelRecord::Starting(number) => {
+            Record::Starting(StartingJob { job: job_id(number), at_ms: 0 })
+        }
+        ModelRecord::Started(number) => {
+            Record::Started(StartedJob { job: job_id(number), at_ms: 0, pid: 1 })
+        }
+        ModelRecord::Ended { number, ending, bytes } => Record::Ended(EndedJob {
+            job: job_id(number),
+            at_ms: 0,
+            started_at_ms: None,
+            elapsed_ms: 0,
+            ending: StoredEnding {
+                outcome: product_outcome(ending),
+                usage: ResourceUsage::default(),
+                pipeline: Vec::new(),
+                survivors: Vec::new(),
+                kill: None,
+            },
+            log: Some(stored(json!({"bytes": bytes}))),
+        }),
+        ModelRecord::Freed(number) => {
+            Record::Freed(FreedNote { job: job_id(number), at_ms: 0, why: stored(json!("age")) })
+        }
+    }
+}
+
+fn product_outcome(ending: ModelEnding) -> Outcome {
+    match ending {
+        ModelEnding::Code(code) => Outcome::Exited { code: i32::from(code) },
+        ModelEnding::Lost => Outcome::Lost { why: "no process".to_owned() },
+    }
+}
+
+fn model_ending(outcome: &Outcome) -> ModelEnding {
+    match outcome {
+        Outcome::Exited { code } => ModelEnding::Code(u8::try_from(*code).expect("a code")),
+        Outcome::Lost { .. } => ModelEnding::Lost,
+        Outcome::Signaled { .. }
+        | Outcome::TimedOut { .. }
+        | Outcome::Stopped { .. }
+        | Outcome::NotRun { .. }
+        | Outcome::Limit { .. }
+        | Outcome::FailedToStart(_) => unreachable!("the model has no such ending: {outcome:?}"),
+    }
 }

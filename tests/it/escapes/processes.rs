@@ -43,7 +43,7 @@ fn send(way: &str, server: u32, pid: u32, signal: i32) -> String {
 /// Returns the threads of the server that a job can signal. A thread that has ended is left out,
 /// since its number may be reused.
 fn reached(world: &mut EscapeWorld, shut: SandboxCase) -> Vec<u32> {
-    let server = world.server.pid();
+    let server = world.server.server_pid();
     let them = threads(server);
     let signal =
         python(&format!("print(\"sent\", *[it for it in {them:?} if libc.kill(it, 0) == 0])"));
@@ -58,7 +58,7 @@ fn reached(world: &mut EscapeWorld, shut: SandboxCase) -> Vec<u32> {
 fn nothing_of_the_server_is_signalled_not_even_by_the_number_of_a_thread() {
     for mut world in EscapeWorld::all() {
         world.prepare("true");
-        let server = world.server.pid();
+        let server = world.server.server_pid();
         // The first job that is shut in has the spawner started.
         drop(world.attempt(SandboxCase::GUARDED[0], &send(WAYS[0], server, server, 0)));
         let staff_of = |server| Some(staff(server)).filter(|staff| staff.len() == 3);
@@ -87,7 +87,7 @@ fn nothing_of_the_server_is_signalled_not_even_by_the_number_of_a_thread() {
 #[test]
 fn signals_to_everybody_or_to_the_group_of_the_server_are_not_sent() {
     for mut world in EscapeWorld::all() {
-        let server = world.server.pid();
+        let server = world.server.server_pid();
         let pid = rustix::process::Pid::from_raw(server.cast_signed());
         let group = rustix::process::getpgid(pid).unwrap().as_raw_nonzero();
         for target in ["-1".to_owned(), format!("-{group}")] {
@@ -131,7 +131,7 @@ result = libc.process_vm_readv(child, pieces[0], 1, pieces[1], 1, 0)";
 #[test]
 fn with_namespaces_a_job_sees_its_own_processes_alone() {
     for mut world in EscapeWorld::each_user(Means::Namespaces, "") {
-        let server = world.server.pid();
+        let server = world.server.server_pid();
         let look = format!("test -e /proc/{server}");
         assert!(world.attempt(SandboxCase::Open, &look).worked());
         for shut in SandboxCase::FILES {

@@ -58,7 +58,7 @@ fn the_server_cannot_be_looked_into() {
     for (number, mut world) in EscapeWorld::all().enumerate() {
         // Even without confinement an ordinary user cannot.
         let can_without = is_root && number % 2 == 0;
-        let server = world.server.pid();
+        let server = world.server.server_pid();
         for look in [
             format!("grep -a PATH= /proc/{server}/environ"),
             format!("grep -a PATH= /proc/{server}/task/{server}/environ"),

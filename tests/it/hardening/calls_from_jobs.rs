@@ -177,7 +177,7 @@ fn other_processes_may_call_while_jobs_run() {
         let marker = Marker::new();
         called.server.start(&format!("setsid sleep {marker} & setsid sleep {marker}"));
         marker.wait_alive();
-        let server = called.server.pid();
+        let server = called.server.server_pid();
         for address in called.addresses() {
             for mode in ["direct", "daemon", "handed_on"] {
                 // A client that hands its socket on has exited, so the server cannot tell who it

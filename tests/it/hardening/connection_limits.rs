@@ -19,12 +19,12 @@ fn two_thousand_idle_connections_block_nobody_and_cost_little() {
                   header_timeout_s = 300\n";
     let mut server = Launch::http().config(config).start();
     server.assert_alive();
-    let before = rss_kib(server.pid());
+    let before = rss_kib(server.server_pid());
     let address = server.http().address().to_owned();
     let idle: Vec<_> = (0..2000).map(|_| HttpConnection::open(&address)).collect();
     eventually("all are let in", || server.metric(OPEN) > 2000.0);
     server.assert_alive();
-    let grown = rss_kib(server.pid()).saturating_sub(before);
+    let grown = rss_kib(server.server_pid()).saturating_sub(before);
     assert!(grown < 2000 * KIB_PER_CONNECTION, "{grown} KiB for 2,000 connections");
     assert_eq!(refused(&mut server, "connections"), 0.0);
     drop(idle);

@@ -176,7 +176,7 @@ fn one_server_uses_a_data_directory_and_a_second_one_is_told_which() {
     assert_eq!(first.run("true").job(), 1);
     let said = refused_server(data.path());
     let socket = data.path().join("shellyard.sock").display().to_string();
-    for word in [&format!("process {}", first.pid()), &socket, "--data-dir"] {
+    for word in [&format!("process {}", first.server_pid()), &socket, "--data-dir"] {
         assert!(said.contains(word), "{word}: {said}");
     }
     assert_eq!(first.run("true").job(), 2, "the first one goes on");
@@ -185,7 +185,7 @@ fn one_server_uses_a_data_directory_and_a_second_one_is_told_which() {
     assert!(data.path().join("server.pid").exists(), "SIGKILL leaves the file");
     let mut second = launch().start();
     assert!(second.run("true").job() > 2, "no number is given out twice");
-    assert!(refused_server(data.path()).contains(&format!("process {}", second.pid())));
+    assert!(refused_server(data.path()).contains(&format!("process {}", second.server_pid())));
     second.signal(Signal::TERM);
     assert!(second.wait_exit().success());
     launch().start().assert_alive();

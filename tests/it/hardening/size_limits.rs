@@ -35,7 +35,7 @@ fn a_body_that_declares_too_many_bytes_is_refused_before_it_is_sent() {
 #[test]
 fn a_body_that_never_ends_is_refused_and_not_kept() {
     let mut server = Launch::http().config("[http]\nmax_body = \"64 KiB\"\n").start();
-    let before = rss_kib(server.pid());
+    let before = rss_kib(server.server_pid());
     let mut connection = HttpConnection::open(server.http().address());
     connection.send_bytes(
         b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000000000\r\n\r\n",
@@ -44,7 +44,7 @@ fn a_body_that_never_ends_is_refused_and_not_kept() {
     // A part of it is thrown away, so that a client may read why.
     let sent = (0..8192).take_while(|_| connection.try_send(&chunk).is_ok()).count();
     assert!(sent < 8192, "512 MiB were taken");
-    let grown = rss_kib(server.pid()).saturating_sub(before);
+    let grown = rss_kib(server.server_pid()).saturating_sub(before);
     assert!(grown < 16 * 1024, "{grown} KiB for a body of which 64 KiB may be kept");
     assert_eq!(refused(&mut server, "body"), 1.0);
     server.assert_alive();

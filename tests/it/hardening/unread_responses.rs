@@ -50,10 +50,10 @@ fn unread_page(server: &mut TestServer, job: u64) -> HttpConnection {
 fn pages_that_are_never_read_are_limited_and_dropped() {
     let mut server = Launch::http().config(CONFIG).structured().start();
     let job = busy_job(&mut server);
-    let before = rss_kib(server.pid());
+    let before = rss_kib(server.server_pid());
     let unread: Vec<_> = (0..24).map(|_| unread_page(&mut server, job)).collect();
     all_are_dropped(&mut server, 24.0);
-    let grown = rss_kib(server.pid()).saturating_sub(before);
+    let grown = rss_kib(server.server_pid()).saturating_sub(before);
     assert!(grown < 96 * 1024, "{grown} KiB");
     drop(unread);
 }
@@ -80,7 +80,7 @@ fn a_session_whose_stream_is_never_read_loses_the_stream_and_continues() {
     let request = HttpRequest::get("/mcp").header("Accept", "text/event-stream");
     let request = request.header("Mcp-Session-Id", server.http().session());
     unread.send(&request);
-    let before = rss_kib(server.pid());
+    let before = rss_kib(server.server_pid());
     // Each subscription sends one notification at once, since the job has ended.
     eventually("the stream is full, and dropped", || {
         for _ in 0..50 {
@@ -88,7 +88,7 @@ fn a_session_whose_stream_is_never_read_loses_the_stream_and_continues() {
         }
         refused(&mut server, "unread") >= 1.0
     });
-    let grown = rss_kib(server.pid()).saturating_sub(before);
+    let grown = rss_kib(server.server_pid()).saturating_sub(before);
     assert!(grown < 32 * 1024, "{grown} KiB of notices that nobody read");
     server.assert_alive();
     drop(unread);
@@ -98,7 +98,7 @@ fn a_session_whose_stream_is_never_read_loses_the_stream_and_continues() {
 fn a_download_that_is_never_read_is_limited_and_dropped() {
     let mut server = Launch::http().config(CONFIG).structured().start();
     server.run("head -c 100000000 /dev/zero");
-    let before = rss_kib(server.pid());
+    let before = rss_kib(server.server_pid());
     let request = HttpRequest::get("/api/v1/jobs/1/output");
     let mut unread: Vec<_> = (0..4).map(|_| over_socket(&server)).collect();
     unread.extend((0..4).map(|_| HttpConnection::open(server.http().address())));
@@ -106,6 +106,6 @@ fn a_download_that_is_never_read_is_limited_and_dropped() {
         connection.send(&request);
     }
     all_are_dropped(&mut server, 8.0);
-    let grown = rss_kib(server.pid()).saturating_sub(before);
+    let grown = rss_kib(server.server_pid()).saturating_sub(before);
     assert!(grown < 32 * 1024, "{grown} KiB");
 }

@@ -261,7 +261,7 @@ impl Launch {
             Over::Http => command.args(["serve", "--bind", "127.0.0.1:0"]).stdin(Stdio::null()),
         };
         let data = self.data.unwrap_or_else(|| sandbox.data());
-        command.arg("--data-dir").arg(data).args(&self.args);
+        command.arg("--data-dir").arg(&data).args(&self.args);
         if let Some(text) = &self.config {
             command.arg("--config").arg(sandbox.write("config.toml", text));
         }
@@ -278,7 +278,7 @@ impl Launch {
             Over::Stdio | Over::ServerShell => ServerLink::Stdio(stdio_link(&mut child)),
             Over::Http => ServerLink::Http(HttpLink::new(self.era)),
         };
-        TestServer::new(child, sandbox, link, self.era)
+        TestServer::new(child, sandbox, data, link, self.era)
     }
 }
 

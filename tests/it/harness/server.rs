@@ -1,7 +1,8 @@
 //! One running server and its client.
 
+use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ExitStatus};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -23,6 +24,7 @@ use super::wire::{Era, initialize_params, notification};
 pub(crate) struct TestServer {
     child: Child,
     sandbox: Sandbox,
+    data: PathBuf,
     link: ServerLink,
     era: Era,
     next_id: u64,
@@ -30,9 +32,15 @@ pub(crate) struct TestServer {
 }
 
 impl TestServer {
-    pub(crate) fn new(mut child: Child, sandbox: Sandbox, link: ServerLink, era: Era) -> Self {
+    pub(crate) fn new(
+        mut child: Child,
+        sandbox: Sandbox,
+        data: PathBuf,
+        link: ServerLink,
+        era: Era,
+    ) -> Self {
         let log_text = collect(child.stderr.take().expect("stderr was piped"));
-        let mut server = Self { child, sandbox, link, era, next_id: 1, log_text };
+        let mut server = Self { child, sandbox, data, link, era, next_id: 1, log_text };
         server.await_listening();
         server
     }
@@ -220,9 +228,23 @@ impl TestServer {
         self.next_id
     }
 
-    /// The server's process.
+    /// The process that was started: the keeper of an HTTP server, else the server itself.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// The process that has all the logic: of an HTTP server the one that holds the data directory.
+    #[track_caller]
+    pub(crate) fn server_pid(&self) -> u32 {
+        if let ServerLink::Stdio(_) = self.link {
+            return self.pid();
+        }
+        eventually_some("the server writes its number", || pid_in(&self.data))
+    }
+
+    /// The data directory.
+    pub(crate) fn data(&self) -> &Path {
+        &self.data
     }
 
     /// The default working directory of its jobs.
@@ -275,6 +297,12 @@ impl Drop for TestServer {
         self.child.kill().ok();
         self.child.wait().ok();
     }
+}
+
+/// The number of the server that holds this data directory.
+fn pid_in(data: &Path) -> Option<u32> {
+    let text = fs::read_to_string(data.join("server.pid")).ok()?;
+    text.lines().next()?.parse().ok()
 }
 
 /// Finds the `127.0.0.1:PORT` in the log of a server.

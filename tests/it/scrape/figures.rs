@@ -131,7 +131,8 @@ fn the_process_is_measured_as_the_system_sees_it() {
     let text = scraped(&mut server);
     eventually("both count the same threads", || {
         let counted = value(&scraped(&mut server), "process_threads");
-        let status = fs::read_to_string(format!("/proc/{}/status", server.pid())).expect("it runs");
+        let status =
+            fs::read_to_string(format!("/proc/{}/status", server.server_pid())).expect("it runs");
         let threads = status.lines().find_map(|line| line.strip_prefix("Threads:"));
         let threads: f64 = threads.expect("a count").trim().parse().expect("a number");
         (counted - threads).abs() <= 2.0
