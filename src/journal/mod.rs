@@ -25,7 +25,6 @@ mod state;
 mod write_queue;
 mod writer;
 
-
 pub use durability::Durability;
 pub use error::JournalError;
 pub use handle::{Journal, JournalCounts, JournalHealth, JournalTicket};
