@@ -16,6 +16,7 @@ use crate::environment::NamePatternError;
 use crate::http::HttpError;
 use crate::http::auth::AuthError;
 use crate::ids::TenantError;
+use crate::journal::JournalError;
 use crate::output::redaction::RedactError;
 use crate::policy::directories::DirectoryError;
 use crate::policy::rules::RuleError;
@@ -59,6 +60,16 @@ pub(super) enum AppError {
         "this kernel lacks features that track the processes of a job; Linux 5.4 or newer is needed"
     )]
     Host(#[source] io::Error),
+    #[error(
+        "the server cannot talk to its keeper, the process that holds its jobs; start `shellyard serve` again"
+    )]
+    Keeper(#[source] io::Error),
+    #[error(
+        "the keeper, the process that holds the jobs of this server, was killed; all jobs were ended; start the server again"
+    )]
+    KeeperDied,
+    #[error(transparent)]
+    Journal(#[from] JournalError),
     #[error("cannot start the supervisor")]
     Supervisor(#[from] SpawnErr),
     #[error(

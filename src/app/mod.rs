@@ -7,6 +7,7 @@ mod children;
 mod confinement;
 mod connect;
 mod data_dir;
+mod durable;
 mod error;
 mod module_settings;
 mod rules;

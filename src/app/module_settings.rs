@@ -20,8 +20,9 @@ use crate::mcp::{
 use crate::output::{Counters, LogStorage, Quota, QuotaLimits, SpillDir};
 use crate::process::{Host, JobConnectionDetector};
 use crate::service::{
-    DEFAULT_LANE, LaneDefaults, LaneLimits, LiveSettings, QueueLimits, Retention, RetentionBounds,
-    ServiceSettings, SharedJobSettings, SubmissionDefaults, TenantLimits,
+    DEFAULT_LANE, LaneDefaults, LaneLimits, LiveSettings, PreviousServer, PumpGate, QueueLimits,
+    Retention, RetentionBounds, ServiceSettings, SharedJobSettings, SubmissionDefaults,
+    TenantLimits,
 };
 use crate::spec::RunLimits;
 use crate::telemetry::logging::{LineFormat, LoggingSettings};
@@ -148,6 +149,7 @@ pub(super) fn service_settings(
     host: &Arc<Host>,
     environment: &Environment,
     scratch: &Path,
+    files: OutputFiles,
 ) -> Result<ServiceSettings, AppError> {
     let settings = &loaded.settings;
     Ok(ServiceSettings {
@@ -160,10 +162,13 @@ pub(super) fn service_settings(
             host,
             confinement::sandbox_paths(settings, environment, scratch),
             environment,
+            files,
         )?,
         rules: rules::admission_rules(loaded, &settings.job.shell)?,
         audit: rules::open_audit(settings)?,
         numbers: None,
+        tickets: None,
+        previous: PreviousServer::default(),
     })
 }
 
@@ -199,11 +204,21 @@ fn submission_defaults(loaded: &Loaded, host: &Host) -> Result<SubmissionDefault
     })
 }
 
+/// The lifetime of the files with output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OutputFiles {
+    /// The files end with this server.
+    OfThisServer,
+    /// The files have the names of their jobs, and the next server finds them.
+    Named,
+}
+
 fn job_settings(
     loaded: &Loaded,
     host: &Arc<Host>,
     places: SandboxPaths,
     environment: &Environment,
+    files: OutputFiles,
 ) -> Result<SharedJobSettings, AppError> {
     let settings = &loaded.settings;
     let counters = Arc::new(Counters::default());
@@ -213,13 +228,23 @@ fn job_settings(
         host: Arc::clone(host),
         log: LogStorage {
             memory_bytes: settings.output.memory,
-            spill_dir: SpillDir::new(spill_dir(settings), Arc::clone(&counters)),
+            spill_dir: match files {
+                OutputFiles::OfThisServer => {
+                    SpillDir::new(spill_dir(settings), Arc::clone(&counters))
+                }
+                OutputFiles::Named => {
+                    let directory = settings.server.data_dir.join("output");
+                    SpillDir::open_durable(directory, Arc::clone(&counters))
+                }
+            },
         },
         quota: Quota::new(quota_limits(settings), settings.output.read_memory, counters),
         mask: rules::write_redactor(loaded)?,
         drain_quiet: settings.job.drain_quiet,
         drain_max: settings.job.drain_max,
         places: Arc::new(places),
+        journal: None,
+        pumps: PumpGate::default(),
     })
 }
 

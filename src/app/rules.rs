@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::io::ErrorKind;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::error::AppError;
@@ -239,10 +240,7 @@ fn parse_environment_rules(loaded: &Loaded) -> Result<EnvironmentRules, AppError
 /// Opens the audit log, if it is enabled.
 pub(super) fn open_audit(settings: &Settings) -> Result<Option<AuditTrail>, AppError> {
     let audit = &settings.audit;
-    if !audit.enabled {
-        return Ok(None);
-    }
-    let path = audit.file.clone().unwrap_or_else(|| settings.server.data_dir.join("audit.jsonl"));
+    let Some(path) = audit_file(settings) else { return Ok(None) };
     let config::AuditSection { max_bytes, keep, max_queued, .. } = *audit;
     let max_queued = usize::try_from(max_queued).unwrap_or(usize::MAX);
     let settings = AuditLogSettings { path, max_bytes, keep, max_queued };
@@ -255,6 +253,13 @@ pub(super) fn open_audit(settings: &Settings) -> Result<Option<AuditTrail>, AppE
         }
     };
     Ok(Some(AuditTrail { log, on_failure: audit.on_failure }))
+}
+
+/// Returns the path of the audit log; `None` if there is none.
+pub(super) fn audit_file(settings: &Settings) -> Option<PathBuf> {
+    let audit = &settings.audit;
+    let default = || settings.server.data_dir.join("audit.jsonl");
+    audit.enabled.then(|| audit.file.clone().unwrap_or_else(default))
 }
 
 /// Builds the authentication of HTTP callers.

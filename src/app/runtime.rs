@@ -21,8 +21,11 @@ const RESERVED_BLOCKING_THREADS: usize = 4;
 /// The most blocking threads. They stay once created, and jobs need threads too; more work waits.
 const MAX_BLOCKING: usize = 128;
 /// The threads besides the runtime's own that a server starts sooner or later, and that stay.
-const OTHER_THREADS: [&str; 14] = [
+const OTHER_THREADS: [&str; 17] = [
     "log",
+    "keeper",
+    "keeper watch",
+    "journal",
     "spans",
     "children",
     "end watchdog",
@@ -149,12 +152,33 @@ impl Signals {
 pub(super) fn run_on_hangup<F: Future<Output = ()> + Send>(
     act: impl Fn() -> F + Send,
 ) -> io::Result<impl Future<Output = ()> + Send> {
-    let mut hangups = signal(SignalKind::hangup())?;
+    run_on_signal(SignalKind::hangup(), act)
+}
+
+/// Returns a future that runs `act` at each SIGUSR2, and never ends.
+pub(super) fn run_on_user_signal<F: Future<Output = ()> + Send>(
+    act: impl Fn() -> F + Send,
+) -> io::Result<impl Future<Output = ()> + Send> {
+    run_on_signal(SignalKind::user_defined2(), act)
+}
+
+fn run_on_signal<F: Future<Output = ()> + Send>(
+    kind: SignalKind,
+    act: impl Fn() -> F + Send,
+) -> io::Result<impl Future<Output = ()> + Send> {
+    let mut signals = signal(kind)?;
     Ok(async move {
-        while hangups.recv().await.is_some() {
+        while signals.recv().await.is_some() {
             act().await;
         }
     })
+}
+
+/// Exits at once: the jobs of this server must go on, and dropping what follows them would end them.
+pub(super) fn exit_without_cleanup(code: u8) -> ! {
+    // The last log lines.
+    thread::sleep(LOG_FLUSH_TIME);
+    process::exit(i32::from(code))
 }
 
 /// The time that an orderly shutdown may take beyond the time for jobs: to verify that every process

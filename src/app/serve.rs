@@ -1,19 +1,20 @@
 //! A running server: its transports, its shutdown, and the reload of its settings.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use tokio::sync::{Mutex, watch};
-use tokio::task::spawn_blocking;
+use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::children::start_child_reaper;
 use super::data_dir::ServerLock;
+use super::durable::{DurableState, KeeperLink};
 use super::error::AppError;
-use super::module_settings;
+use super::module_settings::{self, OutputFiles};
 use super::runtime::{self, ShutdownWatchdog, Signals};
 use crate::bounded_read::{SPILL_CHECK_TIMEOUT, run_with_timeout};
 use crate::cli::terminal;
@@ -21,12 +22,13 @@ use crate::config::{Changes, ConfigSources, Loaded, Settings, load};
 use crate::http::{
     HttpServices, MetricsRenderer, Readiness, ReloadedSettings, Server, ServerControl,
 };
+use crate::journal::Journal;
 use crate::mcp::{Handler, ServerName};
 use crate::output::SpillDir;
 use crate::process::sandbox::scratch::ScratchRoot;
-use crate::process::{Host, ProcessRecord, trim_memory};
+use crate::process::{Host, KeeperNotice, ProcessRecord, UPGRADE_EXIT_CODE, trim_memory};
 use crate::service::{
-    AfterDrain, CallerIdentity, JobService, LiveSettings, PressureWatch, ServiceSettings,
+    AfterDrain, CallerIdentity, JobService, LiveSettings, PressureWatch, PumpGate, ServiceSettings,
 };
 use crate::telemetry::{Exporter, LogFilter, QueueGauges, events};
 use crate::{lines, stdio};
@@ -44,6 +46,9 @@ const PROXY_NOTICE_TIME: Duration = Duration::from_millis(50);
 /// The longest time for the removal of output files at the end of the server.
 const REMOVAL_TIME: Duration = Duration::from_secs(1);
 
+/// The longest time for each step of a hand-over to another server.
+const HANDOVER_TIME: Duration = Duration::from_secs(2);
+
 /// The interval at which a draining server checks whether all jobs have ended.
 const DRAIN_CHECK_PERIOD: Duration = Duration::from_millis(200);
 
@@ -56,8 +61,16 @@ pub(super) struct App {
     reloader: Reloader,
     log_filter: LogFilter,
     spill: SpillDir,
+    /// What another server needs to take over the jobs; `None` if it cannot.
+    durable: Option<DurableJobs>,
     /// The directory for temporary files of jobs. Dropping it removes the directory.
     _scratch: Option<ScratchRoot>,
+}
+
+/// The journal and the pumps of the jobs of a durable server.
+struct DurableJobs {
+    journal: Journal,
+    pumps: PumpGate,
 }
 
 /// The signals and the watchdog that end a running server.
@@ -89,13 +102,12 @@ fn report_ignored_keys(loaded: &Loaded) {
 }
 
 impl App {
-    /// Starts everything but the transports. `numbers` is the file that keeps job numbers across
-    /// restarts.
+    /// Starts everything but the transports, and takes over the jobs of the previous server.
     pub(super) async fn start(
         host: Arc<Host>,
         loaded: Loaded,
         sources: ConfigSources,
-        numbers: Option<PathBuf>,
+        durable: DurableState,
         log_filter: LogFilter,
     ) -> Result<Self, AppError> {
         report_ignored_keys(&loaded);
@@ -108,18 +120,34 @@ impl App {
         start_child_reaper(Arc::clone(&host), record).map_err(AppError::from_thread_error)?;
         host.guardian().enable(scratch.as_ref().map(ScratchRoot::path));
         let scratch_path = scratch.as_ref().map_or(Path::new(""), ScratchRoot::path);
-        let settings =
-            module_settings::service_settings(&loaded, &host, &sources.environment, scratch_path)?;
+        let DurableState { numbers, tickets, journal, previous } = durable;
+        let mut settings = module_settings::service_settings(
+            &loaded,
+            &host,
+            &sources.environment,
+            scratch_path,
+            if journal.is_some() { OutputFiles::Named } else { OutputFiles::OfThisServer },
+        )?;
+        settings.job.journal = journal.clone();
+        let pumps = settings.job.pumps.clone();
         let spill = settings.job.log.spill_dir.clone();
         let checked = spill.clone();
         if let Err(error) = run_with_timeout(SPILL_CHECK_TIMEOUT, move || checked.check()).flatten()
         {
             events::spill_dir_unusable(spill.root(), &error);
         }
-        spill.remove_leftovers();
+        match &journal {
+            Some(_) => {
+                if let Err(error) = spill.remove_unknown_logs(&previous.list_log_names()) {
+                    events::spill_dir_unusable(spill.root(), &error);
+                }
+            }
+            None => spill.remove_leftovers(),
+        }
         events::read_memory_limit_set(loaded.settings.output.read_memory as u64);
         tokio::spawn(settings.job.quota.read_memory().clone().trim_after_reads(trim_memory));
-        let service = JobService::open(ServiceSettings { numbers, ..settings }).await?;
+        let settings = ServiceSettings { numbers, tickets, previous, ..settings };
+        let service = JobService::open(settings).await?;
         let pressure = watch::Sender::new(loaded.settings.pressure);
         service.watch_pressure(pressure.subscribe());
         let gauges =
@@ -138,7 +166,18 @@ impl App {
         tokio::spawn(on_hangup.map_err(AppError::Signals)?);
         let guardian_host = Arc::clone(&host);
         spawn_blocking(move || start_guardian(&guardian_host));
-        Ok(Self { host, settings, service, gauges, reloader, log_filter, spill, _scratch: scratch })
+        let durable = journal.map(|journal| DurableJobs { journal, pumps });
+        Ok(Self {
+            host,
+            settings,
+            service,
+            gauges,
+            reloader,
+            log_filter,
+            spill,
+            durable,
+            _scratch: scratch,
+        })
     }
 
     pub(super) const fn service(&self) -> &JobService {
@@ -151,6 +190,7 @@ impl App {
         exporter: Exporter,
         shutdown_trigger: &mut ShutdownTrigger,
         lock: ServerLock,
+        link: KeeperLink,
     ) -> Result<(), AppError> {
         tokio::spawn(exporter.clone().run_upkeep(UPKEEP));
         let (after_drain, drain_end) = watch::channel(AfterDrain::Stay);
@@ -160,20 +200,38 @@ impl App {
             handler: self.new_handler(),
             metrics: self.new_metrics_renderer(exporter),
             readiness: ready,
-            control: self.new_control(after_drain),
+            control: self.new_control(after_drain, &link),
         };
         events::server_started(server.local_addr(), server.socket_path());
+        let on_signal = link.clone();
+        let upgrade_on_signal =
+            runtime::run_on_user_signal(move || on_signal.clone().upgrade_on_signal());
+        tokio::spawn(upgrade_on_signal.map_err(AppError::Signals)?);
         let shutdown = CancellationToken::new();
-        let serving = tokio::spawn(server.serve(services, shutdown.clone()));
+        let mut serving = tokio::spawn(server.serve(services, shutdown.clone()));
         let result = tokio::select! {
             () = shutdown_trigger.signals.wait_for_end() => Ok(()),
             () = self.wait_until_drained(drain_end) => Ok(()),
             () = self.service.wait_until_failed() => Err(AppError::SupervisorFailed),
+            () = link.wait_until_gone() => Err(AppError::KeeperDied),
+            program = link.wait_for_upgrade() => {
+                readiness.send_replace(Readiness::Replaced);
+                tokio::time::sleep(PROXY_NOTICE_TIME).await;
+                self.service.begin_handover().await;
+                shutdown.cancel();
+                self.hand_over(&program, &link, &mut serving).await
+            }
         };
+        link.notify(KeeperNotice::Stopping);
         shutdown_trigger.watchdog.begin();
         readiness.send_replace(Readiness::Draining);
         tokio::time::sleep(PROXY_NOTICE_TIME).await;
-        self.drain(self.settings.server.drain, shutdown_trigger).await;
+        let drain = match &result {
+            // Nobody would end the jobs if this server were killed meanwhile.
+            Err(AppError::KeeperDied) => Duration::ZERO,
+            Ok(()) | Err(_) => self.settings.server.drain,
+        };
+        self.drain(drain, shutdown_trigger).await;
         // Before the socket closes: a client that finds it closed may start the next server at once.
         drop(lock);
         shutdown.cancel();
@@ -183,7 +241,35 @@ impl App {
         result
     }
 
-    fn new_control(&self, after_drain: watch::Sender<AfterDrain>) -> ServerControl {
+    /// Hands the jobs over to another server, and exits. Calls in flight answer with what they know;
+    /// their clients find the next server at the same listeners. Returns only if the keeper is gone.
+    async fn hand_over(
+        &self,
+        program: &Path,
+        link: &KeeperLink,
+        serving: &mut JoinHandle<()>,
+    ) -> Result<(), AppError> {
+        events::handover_begun(program);
+        link.notify(KeeperNotice::Reloading);
+        // Responses in progress get their time; what is still open then is closed with the process.
+        timeout(HANDOVER_TIME, serving).await.ok();
+        if let Some(DurableJobs { journal, pumps }) = &self.durable {
+            // A pump that waits for a disk is as good as one that a crash has stopped.
+            timeout(HANDOVER_TIME, pumps.close()).await.ok();
+            let journal = journal.clone();
+            spawn_blocking(move || journal.close(HANDOVER_TIME)).await.ok();
+        }
+        self.service.finish_records().await;
+        link.announce_upgrade(program).map_err(|_| AppError::KeeperDied)?;
+        events::handover_ready();
+        runtime::exit_without_cleanup(UPGRADE_EXIT_CODE)
+    }
+
+    fn new_control(
+        &self,
+        after_drain: watch::Sender<AfterDrain>,
+        link: &KeeperLink,
+    ) -> ServerControl {
         let reloader = self.reloader.clone();
         let reload = move |by| -> BoxFuture<'static, _> {
             let reloader = reloader.clone();
@@ -192,7 +278,7 @@ impl App {
                 Ok(ReloadedSettings { live, restart })
             })
         };
-        ServerControl::new(reload, after_drain, self.log_filter.clone())
+        ServerControl::new(reload, after_drain, self.log_filter.clone(), link.upgrade_control())
     }
 
     /// Waits until an operator has asked for a drain with exit, and no job waits or runs any more.

@@ -1,11 +1,13 @@
 //! Runs a command line, and returns its exit code.
 
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::data_dir::ServerLock;
+use super::durable::{self, DurableState, KeeperLink};
 use super::error::AppError;
 use super::runtime::{
     Signals, build_client_runtime, build_server_runtime, check_log_thread, check_threads,
@@ -17,7 +19,7 @@ use crate::cli::{self, Cli, Command, ConfigVerb, OperatorVerb, RunFlags, termina
 use crate::config::{ConfigSources, Environment, FlagValue, Loaded, Settings, load};
 use crate::http::Server;
 use crate::private_files::{PrivateDirError, ensure_private_dir};
-use crate::process::{Host, block_child_signals};
+use crate::process::{KeeperClient, KeeperLaunch, block_child_signals, run_keeper};
 use crate::proxy;
 use crate::telemetry::{Exporter, logging};
 
@@ -32,6 +34,11 @@ const BLOCKING_TASKS_TIMEOUT: Duration = Duration::from_secs(1);
 /// Runs the program to its end.
 #[must_use]
 pub fn run(cli: Cli) -> ExitCode {
+    // First of all: it changes the environment.
+    let keeper = match &cli.command {
+        Command::Serve(_) => KeeperClient::from_environment(),
+        _ => Ok(None),
+    };
     let environment = Environment::from_process();
     let (result, failure) = match cli.command {
         Command::Config(cli::ConfigCommand { verb: ConfigVerb::File(verb) }) => {
@@ -59,7 +66,13 @@ pub fn run(cli: Cli) -> ExitCode {
         }
         Command::Serve(flags) => {
             let start = Startup::new(flags.server.config.clone(), flags.values(), environment);
-            (start.serve(), FAILURE)
+            match start.choose_role(keeper) {
+                Ok(ServeRole::Keeper(launch)) => return run_keeper(launch),
+                Ok(ServeRole::Server(loaded, keeper)) => {
+                    (start.run_server(*loaded, keeper), FAILURE)
+                }
+                Err(error) => (Err(error), FAILURE),
+            }
         }
         Command::Stdio(flags) => {
             let start =
@@ -97,6 +110,14 @@ fn ask_server(verb: &OperatorVerb, environment: Environment) -> Result<u8, AppEr
     Ok(build_client_runtime()?.block_on(verb.run(&client)))
 }
 
+/// The part that a process of `serve` has.
+enum ServeRole {
+    /// The parent of a durable server.
+    Keeper(KeeperLaunch),
+    /// The server itself, and its keeper if it has one.
+    Server(Box<Loaded>, Option<KeeperClient>),
+}
+
 /// The start of a command with its sources of settings.
 struct Startup {
     sources: ConfigSources,
@@ -107,9 +128,21 @@ impl Startup {
         Self { sources: ConfigSources { file, environment, flags } }
     }
 
-    fn serve(self) -> Result<u8, AppError> {
-        block_child_signals();
+    /// Decides what this process is: a durable server has a keeper as its parent.
+    fn choose_role(&self, keeper: io::Result<Option<KeeperClient>>) -> Result<ServeRole, AppError> {
+        let keeper = keeper.map_err(AppError::Keeper)?;
         let loaded = self.load()?;
+        if keeper.is_some() || loaded.settings.server.durability.is_none() {
+            return Ok(ServeRole::Server(Box::new(loaded), keeper));
+        }
+        let program = std::env::current_exe().map_err(AppError::Program)?;
+        let args = std::env::args_os().skip(1).collect();
+        let env = self.sources.environment.pairs();
+        Ok(ServeRole::Keeper(KeeperLaunch { program, args, env }))
+    }
+
+    fn run_server(self, loaded: Loaded, keeper: Option<KeeperClient>) -> Result<u8, AppError> {
+        block_child_signals();
         secure_data_dir(&loaded.settings)?;
         check_threads(&self.sources.environment)?;
         let (_guard, log_filter) = logging::start(&self.logging_settings(&loaded))?;
@@ -122,16 +155,20 @@ impl Startup {
             let exporter = Exporter::install()?;
             // A mistake in the rules must end the server before a client can connect.
             rules::admission_rules(&loaded, &loaded.settings.job.shell)?;
-            let host = new_host()?;
+            let host = durable::new_host(keeper.as_ref())?;
+            let link = KeeperLink::new(keeper).map_err(AppError::from_thread_error)?;
             let http = module_settings::http_settings(&loaded.settings, Arc::clone(&host))?;
-            let server = Server::bind(http).await?;
+            let server = Server::bind_or_reuse(http, link.take_listeners()).await?;
+            link.hold_listeners(&server).map_err(AppError::Keeper)?;
             lock.write_listeners(server.socket_path(), server.local_addr());
             let drain = loaded.settings.server.drain;
             let mut shutdown_trigger =
                 ShutdownTrigger::listen(&loaded.settings, Arc::clone(&host), drain)?;
-            let numbers = Some(module_settings::numbers_file(&loaded.settings));
-            let app = App::start(host, loaded, self.sources, numbers, log_filter).await?;
-            app.serve_http(server, exporter, &mut shutdown_trigger, lock).await?;
+            let durable = DurableState::open(&loaded.settings, &host)?;
+            let environment = self.sources.environment.clone();
+            let app = App::start(host, loaded, self.sources, durable, log_filter).await?;
+            link.start(&environment).map_err(AppError::Keeper)?;
+            app.serve_http(server, exporter, &mut shutdown_trigger, lock, link).await?;
             Ok(0)
         });
         drop(traces);
@@ -149,11 +186,12 @@ impl Startup {
         let runtime = build_server_runtime(&self.sources.environment)?;
         let traces = traces::start(&loaded, runtime.handle())?;
         let result = runtime.block_on(async {
-            let host = new_host()?;
+            let host = durable::new_host(None)?;
             let mut shutdown_trigger =
                 ShutdownTrigger::listen(&loaded.settings, Arc::clone(&host), Duration::ZERO)?;
             // A server of one client or one command numbers its jobs from 1.
-            let app = App::start(host, loaded, self.sources, None, log_filter).await?;
+            let durable = DurableState::default();
+            let app = App::start(host, loaded, self.sources, durable, log_filter).await?;
             app.serve_stdio(&mut shutdown_trigger).await?;
             Ok(0)
         });
@@ -209,7 +247,9 @@ impl Startup {
         let traces = traces::start(&loaded, runtime.handle())?;
         let result = runtime.block_on(async {
             // A server of one client or one command numbers its jobs from 1.
-            let app = App::start(new_host()?, loaded, self.sources, None, log_filter).await?;
+            let host = durable::new_host(None)?;
+            let durable = DurableState::default();
+            let app = App::start(host, loaded, self.sources, durable, log_filter).await?;
             let result = cli::run::run(app.service(), flags).await.map_err(AppError::Signals)?;
             app.service().drain(Duration::ZERO, grace).await;
             app.end_everything().await;
@@ -238,7 +278,7 @@ impl Startup {
         let loaded = self.load()?;
         // Read before `Host::new`, which raises the limits of this process.
         let limits = cli::doctor::read_rlimits();
-        let host = new_host()?;
+        let host = durable::new_host(None)?;
         let input = cli::doctor::DoctorInput {
             environment: &rules::job_environment(&loaded, &self.sources.environment)?,
             levels: loaded.settings.pressure.levels,
@@ -273,9 +313,4 @@ fn secure_data_dir(settings: &Settings) -> Result<(), AppError> {
         Ok(()) | Err(PrivateDirError::Unusable { .. }) => Ok(()),
         Err(error) => Err(error.into()),
     }
-}
-
-/// Prepares this process to hold jobs.
-fn new_host() -> Result<Arc<Host>, AppError> {
-    Host::new().map(Arc::new).map_err(AppError::Host)
 }

@@ -4,7 +4,9 @@ use serde_json::{Value, json};
 
 use super::terminal::{OutputFormat, VerbOutput, format_with_causes};
 use super::{AuditCommand, AuditVerb, AuditVerifyFlags};
-use crate::telemetry::audit::{self, EntryStamp, LineLocation, VerifyError, VerifyReport};
+use crate::telemetry::audit::{
+    self, AuditedJob, EntryStamp, LineLocation, VerifyError, VerifyReport,
+};
 
 /// Runs the `audit` verb and returns the exit code: 0, or 1 if the log is not valid.
 #[must_use]
@@ -62,7 +64,28 @@ fn format_notes(verified: &VerifyReport) -> String {
             "note: {location} is damaged: its writer was interrupted; the next entry says so\n"
         );
     }
-    text
+    text + &format_open_jobs(&verified.open_jobs)
+}
+
+/// The number of jobs without an ending that are named.
+const MAX_NAMED_JOBS: usize = 10;
+
+/// Names the decisions without an ending.
+fn format_open_jobs(open: &[(AuditedJob, LineLocation)]) -> String {
+    if open.is_empty() {
+        return String::new();
+    }
+    let jobs = open.iter().take(MAX_NAMED_JOBS);
+    let named = jobs.map(|(job, at)| format!("job {} of {} ({at})", job.number, job.tenant));
+    let mut named: Vec<String> = named.collect();
+    if open.len() > MAX_NAMED_JOBS {
+        named.push(format!("{} more", open.len() - MAX_NAMED_JOBS));
+    }
+    format!(
+        "note: {} no ending: {}; such a job still runs, or its server was killed: a durable server writes the ending when it starts again\n",
+        count(open.len() as u64, "decision has", "decisions have"),
+        named.join(", "),
+    )
 }
 
 fn as_json(verified: &VerifyReport) -> Value {
@@ -73,6 +96,7 @@ fn as_json(verified: &VerifyReport) -> Value {
         "first": verified.first.as_ref().map(stamp_json),
         "last": verified.last.as_ref().map(stamp_json),
         "damaged": verified.damaged.iter().map(location_json).collect::<Vec<_>>(),
+        "without_ending": verified.open_jobs.iter().map(open_job_json).collect::<Vec<_>>(),
     })
 }
 
@@ -88,6 +112,13 @@ fn problem_json(error: &VerifyError) -> Value {
 
 fn stamp_json(stamp: &EntryStamp) -> Value {
     json!({ "seq": stamp.seq, "time": stamp.time })
+}
+
+fn open_job_json((job, at): &(AuditedJob, LineLocation)) -> Value {
+    let mut fields = location_json(at);
+    fields["tenant"] = json!(job.tenant);
+    fields["job"] = json!(job.number);
+    fields
 }
 
 fn location_json(location: &LineLocation) -> Value {

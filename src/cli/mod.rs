@@ -19,6 +19,7 @@ mod server;
 mod server_request;
 pub mod terminal;
 pub mod token;
+mod upgrade;
 
 pub use config::ReloadFlags;
 pub use drain::DrainFlags;
@@ -36,3 +37,4 @@ pub use queue::QueueFlags;
 pub use server::{ServerCommand, ServerVerb, ShellServerFlags};
 pub use server_request::ConnectFlags;
 pub use token::{TokenCommand, TokenNewFlags, TokenRevokeFlags, TokenVerb};
+pub use upgrade::UpgradeFlags;

@@ -9,6 +9,7 @@ use super::log_level::{self, LogLevelFlags};
 use super::pause::{self, LaneFlags};
 use super::queue::{self, QueueFlags};
 use super::server_request::ConnectFlags;
+use super::upgrade::{self, UpgradeFlags};
 use crate::client::ServerClient;
 
 /// A verb that sends a request to a running server.
@@ -24,6 +25,8 @@ pub enum OperatorVerb {
     Resume(LaneFlags),
     /// Refuse new jobs; queued and running jobs finish.
     Drain(DrainFlags),
+    /// Replace a running server by another version of it; its jobs go on.
+    Upgrade(UpgradeFlags),
     /// Show or change the log filter of a running server.
     LogLevel(LogLevelFlags),
     /// Reload the settings; those that need no restart apply at once.
@@ -40,6 +43,7 @@ impl OperatorVerb {
             Self::Queue(flags) => &flags.server,
             Self::Pause(flags) | Self::Resume(flags) => &flags.server,
             Self::Drain(flags) => &flags.server,
+            Self::Upgrade(flags) => &flags.server,
             Self::LogLevel(flags) => &flags.server,
             Self::Reload(flags) => &flags.server,
         }
@@ -54,6 +58,7 @@ impl OperatorVerb {
             Self::Pause(flags) => pause::pause(flags, client).await,
             Self::Resume(flags) => pause::resume(flags, client).await,
             Self::Drain(flags) => drain::run(flags, client).await,
+            Self::Upgrade(flags) => upgrade::run(flags, client).await,
             Self::LogLevel(flags) => log_level::run(flags, client).await,
             Self::Reload(flags) => config::reload_settings(flags, client).await,
         };

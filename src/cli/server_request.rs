@@ -98,6 +98,8 @@ pub(super) enum ServerRequestError {
         "{target} accepts new jobs again, because its drain was undone before it was empty; drain it again"
     )]
     DrainUndone { target: String },
+    #[error("{target} was not upgraded and runs as before: {why}")]
+    UpgradeUndone { target: String, why: String },
 }
 
 impl ServerRequestError {
@@ -109,6 +111,7 @@ impl ServerRequestError {
             Self::Refused { code, .. } => code,
             Self::UnexpectedReply { .. } => "foreign_answer",
             Self::DrainUndone { .. } => "drain_undone",
+            Self::UpgradeUndone { .. } => "not_upgraded",
         }
     }
 
@@ -128,7 +131,8 @@ impl ServerRequestError {
             )
             | Self::Refused { .. }
             | Self::UnexpectedReply { .. }
-            | Self::DrainUndone { .. } => false,
+            | Self::DrainUndone { .. }
+            | Self::UpgradeUndone { .. } => false,
         }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The variable with the bearer token that clients send to a server. It is not a setting.
 pub const TOKEN_VARIABLE: &str = "SHELLYARD_TOKEN";
@@ -51,6 +52,13 @@ impl Environment {
     #[must_use]
     pub fn refuses_color(&self) -> bool {
         self.variables.get("NO_COLOR").is_some_and(|value| !value.is_empty())
+    }
+
+    /// The time in which the service manager expects to hear of the server, if `WATCHDOG_USEC` sets it.
+    #[must_use]
+    pub fn watchdog_time(&self) -> Option<Duration> {
+        let text = self.find_non_empty("WATCHDOG_USEC")?.to_str()?;
+        text.trim().parse().ok().filter(|time| *time > 0).map(Duration::from_micros)
     }
 
     /// The number of worker threads of the runtime, if `TOKIO_WORKER_THREADS` sets it.

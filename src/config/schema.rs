@@ -237,6 +237,7 @@ pub(super) const SETTINGS: &[SettingSchema] = &[
     setting("retention.tenant_max_age_s", ValueRule::Seconds { min: 0.0, max: 100.0 * YEAR }),
     setting("retention.tenant_max_bytes", ValueRule::Size { min: 0, max: PIB }),
     setting("server.data_dir", ValueRule::Path),
+    setting("server.durability", ValueRule::Word(&["os", "group", "each", "off"])),
     setting("server.drain_s", ValueRule::Seconds { min: 0.0, max: 3600.0 }),
     setting("log.format", ValueRule::Word(&["human", "json"])),
     setting("log.filter", ValueRule::Filter),

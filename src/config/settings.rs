@@ -10,12 +10,14 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::de::IntoDeserializer as _;
 use serde::{Deserialize, Deserializer};
 
 use super::job_settings::{
     AuditSection, ConfinementSection, EnvironmentSection, JobSection, OutputSection, PolicySection,
     QueueSection, RedactSection, RetentionSection, TenantSection,
 };
+use crate::journal::Durability;
 use crate::mcp::{ExecuteCommandSettings, McpSettings, RunShellCommandSettings};
 use crate::service::{LimitTerms, PressureWatch, TenantLimits};
 use crate::setting_values::{
@@ -127,6 +129,9 @@ pub enum SocketSetting {
 pub struct ServerSection {
     /// The data directory; resolved, never empty. It may not exist yet.
     pub data_dir: PathBuf,
+    /// The durability of the journal of `serve`; `None` = jobs end with the server.
+    #[serde(deserialize_with = "deserialize_durability")]
+    pub durability: Option<Durability>,
     /// The time that running jobs get at shutdown before they are ended.
     #[serde(rename = "drain_s", deserialize_with = "deserialize_seconds")]
     pub drain: Duration,
@@ -220,6 +225,17 @@ pub struct ExecuteSection {
     pub log_full_output: bool,
     /// The bytes of each stream that are logged if `log_full_output` is off.
     pub log_output_bytes: usize,
+}
+
+/// Reads "off" as `None`.
+fn deserialize_durability<'de, D: Deserializer<'de>>(
+    input: D,
+) -> Result<Option<Durability>, D::Error> {
+    let word = String::deserialize(input)?;
+    if word == "off" {
+        return Ok(None);
+    }
+    Durability::deserialize(word.into_deserializer()).map(Some)
 }
 
 fn deserialize_socket<'de, D: Deserializer<'de>>(input: D) -> Result<SocketSetting, D::Error> {

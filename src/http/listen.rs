@@ -3,6 +3,7 @@
 use std::fs::{DirBuilder, File, Permissions};
 use std::future::pending;
 use std::net::SocketAddr;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,6 +29,14 @@ enum HttpListener {
 }
 
 impl HttpListener {
+    /// Returns the socket with the name under which a keeper holds it.
+    fn named_fd(&self) -> (&'static str, BorrowedFd<'_>) {
+        match self {
+            Self::Tcp(tcp) | Self::Tls(tcp, _) => (TCP_NAME, tcp.as_fd()),
+            Self::Unix(socket) => (UNIX_NAME, socket.listener.as_fd()),
+        }
+    }
+
     /// Accepts the next connection. Cancel-safe: no connection is lost.
     async fn accept(&self) -> io::Result<(AcceptedStream, PeerAddress)> {
         match self {
@@ -56,19 +65,23 @@ pub(super) struct HttpListeners {
 }
 
 impl HttpListeners {
-    /// Binds the address and the socket of the settings.
-    pub(super) async fn bind(settings: &HttpServerSettings) -> Result<Self, HttpError> {
+    /// Binds the address and the socket of the settings. Listeners of a previous server that fit are
+    /// used as they are: connections that wait in them are not lost.
+    pub(super) async fn bind(
+        settings: &HttpServerSettings,
+        inherited: InheritedListeners,
+    ) -> Result<Self, HttpError> {
         let files =
             TlsFiles::from_paths(settings.tls_cert.as_deref(), settings.tls_key.as_deref())?;
         let certificates = files.map(Certificates::load).transpose()?.map(Arc::new);
         let (address, bound) = match settings.bind {
             Some(bind) => {
-                let (listener, bound) = listen_tcp(bind, certificates).await?;
+                let (listener, bound) = listen_tcp(bind, inherited.tcp, certificates).await?;
                 (Some(listener), Some(bound))
             }
             None => (None, None),
         };
-        let socket = listen_unix(settings, bound).await?;
+        let socket = listen_unix(settings, inherited.unix, bound).await?;
         if address.is_none() && socket.is_none() {
             return Err(HttpError::NoListener);
         }
@@ -84,6 +97,18 @@ impl HttpListeners {
         match &self.socket {
             Some(HttpListener::Unix(socket)) => Some(socket.path()),
             Some(HttpListener::Tcp(_) | HttpListener::Tls(..)) | None => None,
+        }
+    }
+
+    /// Returns the listeners with the names under which a keeper holds them.
+    pub(super) fn named_fds(&self) -> Vec<(&'static str, BorrowedFd<'_>)> {
+        self.address.iter().chain(&self.socket).map(HttpListener::named_fd).collect()
+    }
+
+    /// Closes the listeners without removing the file of the unix socket.
+    pub(super) fn leave_socket_file(self) {
+        if let Some(HttpListener::Unix(SocketListener { file, .. })) = self.socket {
+            std::mem::forget(file);
         }
     }
 
@@ -106,10 +131,14 @@ async fn accept_from(listener: Option<&HttpListener>) -> io::Result<(AcceptedStr
 
 async fn listen_tcp(
     bind: SocketAddr,
+    inherited: Option<OwnedFd>,
     certificates: Option<Arc<Certificates>>,
 ) -> Result<(HttpListener, SocketAddr), HttpError> {
     let failed = |source| HttpError::Bind { bind, source };
-    let listener = TcpListener::bind(bind).await.map_err(failed)?;
+    let listener = match inherited.and_then(|fd| reuse_tcp(fd, bind)) {
+        Some(listener) => listener,
+        None => TcpListener::bind(bind).await.map_err(failed)?,
+    };
     let bound = listener.local_addr().map_err(failed)?;
     if certificates.is_none() && !bound.ip().to_canonical().is_loopback() {
         events::tls_disabled(bound);
@@ -121,13 +150,59 @@ async fn listen_tcp(
     Ok((listener, bound))
 }
 
+/// Returns the listener of a previous server, if it listens at this address; a configured port 0
+/// stands for the port that it got.
+fn reuse_tcp(fd: OwnedFd, bind: SocketAddr) -> Option<TcpListener> {
+    let listener = std::net::TcpListener::from(fd);
+    let bound = listener.local_addr().ok()?;
+    let fits = bound.ip() == bind.ip() && (bind.port() == 0 || bound.port() == bind.port());
+    if !fits {
+        return None;
+    }
+    listener.set_nonblocking(true).ok()?;
+    TcpListener::from_std(listener).ok()
+}
+
+/// The listeners of a previous server that the keeper held. Those that do not fit the settings are
+/// closed.
+#[derive(Debug, Default)]
+pub struct InheritedListeners {
+    tcp: Option<OwnedFd>,
+    unix: Option<OwnedFd>,
+}
+
+/// The names under which the keeper holds the listeners.
+const TCP_NAME: &str = "tcp";
+const UNIX_NAME: &str = "unix";
+
+impl From<Vec<(String, OwnedFd)>> for InheritedListeners {
+    fn from(named: Vec<(String, OwnedFd)>) -> Self {
+        let mut listeners = Self::default();
+        for (name, fd) in named {
+            match name.as_str() {
+                TCP_NAME => listeners.tcp = Some(fd),
+                UNIX_NAME => listeners.unix = Some(fd),
+                // A listener of another version of this program.
+                _ => {}
+            }
+        }
+        listeners
+    }
+}
+
 /// Listens on the unix socket. The default socket may be unavailable if there is a TCP address as
 /// well: a second server beside the first is not a mistake.
 async fn listen_unix(
     settings: &HttpServerSettings,
+    inherited: Option<OwnedFd>,
     bound: Option<SocketAddr>,
 ) -> Result<Option<HttpListener>, SocketError> {
     let Some(socket) = &settings.socket else { return Ok(None) };
+    if let Some(fd) = inherited
+        && let Some(listener) = SocketListener::reuse(fd, socket.path(), &settings.job_detection)
+    {
+        return Ok(Some(HttpListener::Unix(listener)));
+    }
     match (SocketListener::bind(socket.path(), settings.job_detection.clone()).await, socket) {
         (Ok(listener), _) => Ok(Some(HttpListener::Unix(listener))),
         (Err(error), SocketPath::Default(path)) if bound.is_some() => {
@@ -223,6 +298,20 @@ impl SocketListener {
         let listener = listen(path).map_err(failed)?;
         let file = SocketFile::from_path(path).map_err(failed)?;
         Ok(Self { listener, file, job_detection })
+    }
+
+    /// Returns the listener of a previous server, if it listens at `path` and its file is still
+    /// there.
+    fn reuse(fd: OwnedFd, path: &Path, job_detection: &JobDetection) -> Option<Self> {
+        let listener = std::os::unix::net::UnixListener::from(fd);
+        let bound = listener.local_addr().ok()?;
+        if bound.as_pathname() != Some(path) {
+            return None;
+        }
+        listener.set_nonblocking(true).ok()?;
+        let file = SocketFile::from_path(path).ok()?;
+        let listener = UnixListener::from_std(listener).ok()?;
+        Some(Self { listener, file, job_detection: job_detection.clone() })
     }
 
     pub(super) fn path(&self) -> &Path {

@@ -353,7 +353,7 @@ async fn upgrade_to_lines(
     shutdown: CancellationToken,
     mut readiness: watch::Receiver<Readiness>,
 ) -> Response {
-    if *readiness.borrow() == Readiness::Draining {
+    if *readiness.borrow() != Readiness::Ready {
         return probes::draining_response();
     }
     let (mut request, body) = split_body(request).await;
@@ -383,7 +383,7 @@ async fn upgrade_to_lines(
                 };
                 let draining = async move {
                     // The sender is dropped only at the very end of the server.
-                    readiness.wait_for(|now| *now == Readiness::Draining).await.ok();
+                    readiness.wait_for(|now| *now != Readiness::Ready).await.ok();
                 };
                 let ends = lines::StopConditions {
                     shutdown: closing.clone(),

@@ -32,8 +32,8 @@ mod sessions;
 mod settings;
 mod tls;
 
-pub use api::{ReloadedSettings, ServerControl};
-pub use listen::{HttpError, SocketError};
+pub use api::{ReloadedSettings, ServerControl, ServerGeneration, UpgradeControl};
+pub use listen::{HttpError, InheritedListeners, SocketError};
 pub use peer::JobDetection;
 pub use probes::{MetricsRenderer, Readiness};
 pub use routes::{HttpServices, Route};

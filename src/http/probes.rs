@@ -19,6 +19,8 @@ pub enum Readiness {
     Ready,
     /// The server shuts down and takes no work.
     Draining,
+    /// Another server takes over; its listeners are those of this one.
+    Replaced,
 }
 
 /// Answers `/healthz`: a process that answers is alive.
@@ -33,7 +35,7 @@ pub(super) async fn readyz(readiness: watch::Receiver<Readiness>, service: JobSe
     let readiness = *readiness.borrow();
     match if is_draining { Readiness::Draining } else { readiness } {
         Readiness::Ready => (StatusCode::OK, "ready\n").into_response(),
-        Readiness::Draining => draining_response(),
+        Readiness::Draining | Readiness::Replaced => draining_response(),
     }
 }
 

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use super::api::{ApiError, ApiState, ServerControl, jobs, operator};
+use super::api::{ApiError, ApiState, ServerControl, jobs, operator, upgrade};
 use super::auth::{Authenticator, Credential, WELL_KNOWN};
 use super::guard::{HeadRules, RequestGuard, denied_response, guard_request};
 use super::mcp_endpoint::McpEndpoint;
@@ -128,7 +128,8 @@ impl RouteHandlers {
             | Route::QueueResume
             | Route::Drain
             | Route::Reload
-            | Route::LogLevel => api_route(route, Arc::clone(&self.api)),
+            | Route::LogLevel
+            | Route::Upgrade => api_route(route, Arc::clone(&self.api)),
         }
     }
 }
@@ -189,10 +190,11 @@ pub enum Route {
     Drain,
     Reload,
     LogLevel,
+    Upgrade,
 }
 
 impl Route {
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Mcp,
         Self::ProtectedResource,
         Self::ProtectedResourceOfMcp,
@@ -209,6 +211,7 @@ impl Route {
         Self::Drain,
         Self::Reload,
         Self::LogLevel,
+        Self::Upgrade,
     ];
 
     /// The path of the route when the MCP endpoint is at `mcp`. A name in braces matches any
@@ -232,6 +235,7 @@ impl Route {
             Self::Drain => "/api/v1/drain".to_owned(),
             Self::Reload => "/api/v1/reload".to_owned(),
             Self::LogLevel => "/api/v1/log-level".to_owned(),
+            Self::Upgrade => "/api/v1/upgrade".to_owned(),
         }
     }
 
@@ -254,7 +258,8 @@ impl Route {
             | Self::QueueResume
             | Self::Drain
             | Self::Reload
-            | Self::LogLevel => false,
+            | Self::LogLevel
+            | Self::Upgrade => false,
         }
     }
 }
@@ -264,6 +269,7 @@ fn api_route(route: Route, api: Arc<ApiState>) -> MethodRouter {
     const READ: &str = "GET, HEAD";
     const CHANGE: &str = "POST";
     const READ_OR_PUT: &str = "GET, HEAD, PUT";
+    const READ_OR_POST: &str = "GET, HEAD, POST";
     let (router, allowed) = match route {
         Route::Jobs => (get(jobs::list_jobs), READ),
         Route::Job => (get(jobs::show_job), READ),
@@ -275,6 +281,7 @@ fn api_route(route: Route, api: Arc<ApiState>) -> MethodRouter {
         Route::Drain => (post(operator::drain), CHANGE),
         Route::Reload => (post(operator::reload), CHANGE),
         Route::LogLevel => (get(operator::log_level).put(operator::set_log_level), READ_OR_PUT),
+        Route::Upgrade => (get(upgrade::generation).post(upgrade::upgrade), READ_OR_POST),
         Route::Mcp
         | Route::ProtectedResource
         | Route::ProtectedResourceOfMcp

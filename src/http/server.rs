@@ -1,6 +1,7 @@
 //! The accept loop of the HTTP server: bounds every connection and ends a shutdown in time.
 
 use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,8 +16,9 @@ use super::connection_table::ConnectionLimiter;
 use super::connection_table::ConnectionLimits;
 use super::guard::API_PREFIX;
 use super::listen::HttpError;
-use super::listen::{AcceptedStream, HttpListeners};
+use super::listen::{AcceptedStream, HttpListeners, InheritedListeners};
 use super::peer::PeerAddress;
+use super::probes::Readiness;
 use super::routes::{HttpServices, RESERVED_PATHS, build_router};
 use super::settings::HttpServerSettings;
 
@@ -38,6 +40,14 @@ impl Server {
     /// Binds all configured listeners. Refuses an address that other machines can reach if no token
     /// is required.
     pub async fn bind(settings: HttpServerSettings) -> Result<Self, HttpError> {
+        Self::bind_or_reuse(settings, InheritedListeners::default()).await
+    }
+
+    /// Does the same, but uses the listeners of a previous server where they fit the settings.
+    pub async fn bind_or_reuse(
+        settings: HttpServerSettings,
+        inherited: InheritedListeners,
+    ) -> Result<Self, HttpError> {
         if let Some(bind) = settings.bind
             && !bind.ip().to_canonical().is_loopback()
             && !settings.auth.requires_token()
@@ -47,7 +57,7 @@ impl Server {
         if !is_valid_mcp_path(&settings.path) {
             return Err(HttpError::BadPath { path: settings.path });
         }
-        let listeners = HttpListeners::bind(&settings).await?;
+        let listeners = HttpListeners::bind(&settings, inherited).await?;
         Ok(Self { listeners, settings })
     }
 
@@ -55,6 +65,12 @@ impl Server {
     #[must_use]
     pub const fn local_addr(&self) -> Option<SocketAddr> {
         self.listeners.bound()
+    }
+
+    /// Returns the listeners with the names under which a keeper holds them.
+    #[must_use]
+    pub fn named_listeners(&self) -> Vec<(&'static str, BorrowedFd<'_>)> {
+        self.listeners.named_fds()
     }
 
     /// The path of the unix socket, if the server listens on one.
@@ -68,6 +84,7 @@ impl Server {
     pub async fn serve(self, services: HttpServices, shutdown: CancellationToken) {
         let closing = CancellationToken::new();
         let streams = CancellationToken::new();
+        let readiness = services.readiness.clone();
         let router =
             build_router(services, &self.settings, self.listeners.bound(), streams.clone());
         let server = Arc::new(ConnectionServer::new(router, &self.settings, closing.clone()));
@@ -87,7 +104,11 @@ impl Server {
             }
             while connections.try_join_next().is_some() {}
         }
-        drop(self.listeners);
+        match *readiness.borrow() {
+            // The next server listens on the same socket.
+            Readiness::Replaced => self.listeners.leave_socket_file(),
+            Readiness::Ready | Readiness::Draining => drop(self.listeners),
+        }
         closing.cancel();
         close_connections(&mut connections, &streams, self.settings.shutdown_grace).await;
         // The connections that are still open have used up the grace period.

@@ -13,11 +13,12 @@ use tokio::time::timeout;
 use tracing::Instrument;
 
 use super::handle::StopRequest;
-use super::job_guard::JobGuard;
+use super::job_guard::{JobGuard, RECORD_TIME};
 use super::messages::{Address, JobMsg, PumpProbe, ReapedLeader};
 use super::output_pump::{OutputBounds, Pump};
+use super::pump_gate::PumpGate;
 use super::start::{self, JobVariables, OwnShell, RecentStart, build_launch};
-use super::state::{self, Effect, Event, Grace, Pace, State, TreeRemains};
+use super::state::{self, Effect, Event, Grace, Pace, State, Streams, TreeRemains};
 use super::stdin_writer::{
     InputError, InputReceipt, JobInput, KeyPress, PlainKey, StdinEnd, StdinWriteError, StdinWriter,
 };
@@ -25,6 +26,7 @@ use super::timers::{OutputActivity, Timer, Timers};
 use super::watchdog::Watch;
 use crate::block_in_place;
 use crate::confinement::SandboxPaths;
+use crate::journal::Journal;
 use crate::outcome::{JobEnding, KillNote, Outcome, ResourceUsage, SIGTERM, StartError};
 use crate::output::redaction::Redactor;
 use crate::output::{LogStorage, Quota};
@@ -33,6 +35,9 @@ use crate::process::{Host, LeaderProcess, PipelineReport, Process, ProcessTree};
 use crate::spec::Stdin;
 use crate::telemetry::ActorKind;
 use crate::telemetry::events::{self, CountedMessage, LiveActor, SurvivingJob};
+
+/// The wait for the journal during which no message is handled; most records are written sooner.
+const SHORT_RECORD_TIME: Duration = Duration::from_millis(20);
 
 /// The settings that all jobs of a server share.
 #[derive(Debug, Clone)]
@@ -56,6 +61,10 @@ pub struct SharedJobSettings {
     pub drain_max: Duration,
     /// The paths that confined jobs may write, and those that are hidden from them.
     pub places: Arc<SandboxPaths>,
+    /// The journal of a durable server.
+    pub journal: Option<Journal>,
+    /// Stops all pumps before another server takes over.
+    pub pumps: PumpGate,
 }
 
 #[derive(Debug)]
@@ -80,6 +89,8 @@ pub(super) struct Job {
     recent_start: Option<RecentStart>,
     /// The task that starts the process, while it does.
     starting: Option<AbortHandle>,
+    /// The process of a previous server, until it is followed.
+    resumed: Option<Box<Process>>,
     /// Input that came before the process ran.
     early_input: Vec<EarlyInput>,
     /// Held until the last process is gone.
@@ -100,16 +111,17 @@ struct KillClock {
 impl Actor for JobActor {
     type Msg = CountedMessage<JobMsg>;
     type State = Job;
-    type Arguments = JobGuard;
+    /// A job, and its process if a previous server has started it.
+    type Arguments = (JobGuard, Option<Box<Process>>);
 
     /// Short on purpose: the supervisor waits for it.
     async fn pre_start(
         &self,
         myself: ActorRef<CountedMessage<JobMsg>>,
-        guard: JobGuard,
+        (guard, resumed): Self::Arguments,
     ) -> Result<Job, ActorProcessingErr> {
         guard.set_actor(Address::new(myself));
-        Ok(Job::new(guard))
+        Ok(Job::new(guard, resumed))
     }
 
     async fn post_start(
@@ -117,7 +129,11 @@ impl Actor for JobActor {
         myself: ActorRef<CountedMessage<JobMsg>>,
         job: &mut Job,
     ) -> Result<(), ActorProcessingErr> {
-        job.start(&Address::new(myself));
+        let myself = Address::new(myself);
+        match job.resumed.take() {
+            Some(process) => job.resume(*process, &myself),
+            None => job.start_when_recorded(&myself).await,
+        }
         Ok(())
     }
 
@@ -141,6 +157,12 @@ impl Actor for JobActor {
                 job.continue_start(started, &myself);
                 return Ok(());
             }
+            JobMsg::StartRecorded => {
+                if job.state == State::Starting {
+                    job.start(&myself);
+                }
+                return Ok(());
+            }
             JobMsg::LeaderExited(reaped) => job.handle_leader_exit(reaped),
             JobMsg::StreamsClosed => Event::StreamsClosed,
             JobMsg::LimitHit(limit) => Event::LimitHit(limit),
@@ -161,10 +183,10 @@ impl Actor for JobActor {
                 job.look_at_tree(&myself, ProcessTree::living_pids, JobMsg::TreeChecked);
                 return Ok(());
             }
-            JobMsg::TreeChecked(alive) => Event::TreeChecked(tree_remains(&alive)),
+            JobMsg::TreeChecked(alive) => Event::TreeChecked(TreeRemains::from_pids(&alive)),
             JobMsg::Killed(alive) => {
                 job.survivors.clone_from(&alive);
-                Event::Killed(tree_remains(&alive))
+                Event::Killed(TreeRemains::from_pids(&alive))
             }
             #[cfg(test)]
             JobMsg::Fail => super::tests::fail(),
@@ -174,14 +196,11 @@ impl Actor for JobActor {
     }
 }
 
-const fn tree_remains(alive: &[u32]) -> TreeRemains {
-    if alive.is_empty() { TreeRemains::Nobody } else { TreeRemains::Somebody }
-}
-
 impl Job {
-    fn new(guard: JobGuard) -> Self {
+    fn new(guard: JobGuard, resumed: Option<Box<Process>>) -> Self {
         Self {
             guard,
+            resumed,
             state: State::Starting,
             timers: Timers::default(),
             probe: None,
@@ -197,6 +216,24 @@ impl Job {
             _watch: None,
             _alive: events::actor_started(ActorKind::Job),
         }
+    }
+
+    /// Starts the process once the journal says that it is being started: after a crash a job that
+    /// may have run is not run again.
+    async fn start_when_recorded(&mut self, myself: &Address) {
+        let Some(record) = self.guard.take_start_record() else { return self.start(myself) };
+        let mut written = Box::pin(record.written());
+        // A journal that cannot be written reports its state itself, and holds no job up.
+        if timeout(SHORT_RECORD_TIME, &mut written).await.is_ok() {
+            return self.start(myself);
+        }
+        // A stop must reach the job while a slow disk holds it up.
+        let actor = myself.clone();
+        let waiting = async move {
+            timeout(RECORD_TIME, written).await.ok();
+            actor.send(JobMsg::StartRecorded);
+        };
+        self.starting = Some(tokio::spawn(waiting).abort_handle());
     }
 
     /// Starts the process, in a task of its own where that may take a while: a stop reaches a job
@@ -249,26 +286,58 @@ impl Job {
     }
 
     fn handle_start(&mut self, process: Process, myself: &Address) -> Event {
+        let pid = process.tree.leader_pid();
+        let deadline = self.guard.spec().limits.timeout;
+        if let Err(why) = self.attach(process, deadline, myself) {
+            return Event::FailedToStart(why);
+        }
+        self.guard.mark_running();
+        self.guard.record_start(pid);
+        self.send_first_input();
+        Event::Started
+    }
+
+    /// Goes on with a process that a previous server has started. A job that has its outcome is
+    /// followed until the last of its processes is gone.
+    fn resume(&mut self, process: Process, myself: &Address) {
+        let attached = self.attach(process, self.guard.time_left(), myself);
+        if self.guard.has_ended() {
+            self.state = State::Finished { streams: Streams::Open };
+            self.surviving = Some(events::job_survived());
+            return self.apply_effect(Effect::CheckTree(Pace::Soon), myself);
+        }
+        let event = match attached {
+            Ok(()) => Event::Started,
+            Err(why) => Event::FailedToStart(why),
+        };
+        self.step(event, myself);
+    }
+
+    /// Follows a process: its output, its input, its limits and its end.
+    fn attach(
+        &mut self,
+        process: Process,
+        deadline: Duration,
+        myself: &Address,
+    ) -> Result<(), StartError> {
         let Process { leader, tree, stdout, stderr, stdin, report } = process;
         let Some(writer) = self.guard.take_writer() else {
             let program = self.guard.spec().program.display();
             let why = "its log was closed before it began".to_owned();
-            return Event::FailedToStart(StartError::System { program, why });
+            return Err(StartError::System { program, why });
         };
         let tree = self.guard.set_tree(tree);
         self._watch = Watch::start(Arc::clone(&tree), &self.guard.spec().resources, myself.clone());
-        self.guard.mark_running();
         self.report = report;
         self.stdin = stdin.map(StdinWriter::start);
-        self.send_first_input();
         let bounds = OutputBounds::new(self.guard.id(), self.guard.spec());
         let pump = Pump::new(stdout, stderr, writer, bounds, myself.clone());
+        let pump = pump.with_gate(&self.guard.settings.pumps);
         self.probe = Some(pump.probe());
         let pumping = pump.with_masks(self.guard.settings.mask.as_ref()).run();
-        let deadline = self.guard.spec().limits.timeout;
         let following = follow(leader, tree, Box::pin(pumping), deadline, myself.clone());
         tokio::spawn(following.instrument(self.guard.log_span().clone()));
-        Event::Started
+        Ok(())
     }
 
     /// Sends the text that was given with the command, then the end of input.
@@ -283,7 +352,7 @@ impl Job {
 
     fn handle_leader_exit(&mut self, reaped: ReapedLeader) -> Event {
         let ReapedLeader { exit, out_of_memory, was_refused_tasks, survivors } = reaped;
-        let rest = tree_remains(&survivors);
+        let rest = TreeRemains::from_pids(&survivors);
         self.survivors = survivors;
         let outcome = match exit {
             Ok(exit) => {

@@ -10,6 +10,7 @@ use super::input_wait::{self, PromptRule};
 use super::messages::{Address, JobMsg};
 use super::stdin_writer::{InputError, InputReceipt, JobInput};
 use crate::ids::JobId;
+use crate::journal::JournalTicket;
 use crate::outcome::{JobEnding, Outcome, StopBy};
 use crate::output::LogReader;
 use crate::process::{self, ProcessTree};
@@ -32,6 +33,8 @@ pub(super) struct SharedJob {
     status: watch::Receiver<JobStatus>,
     pub(super) output: LogReader,
     last_measurement: LastMeasurement,
+    /// The journal record of the ending, until it was waited for.
+    pub(super) end_record: Mutex<Option<JournalTicket>>,
 }
 
 impl SharedJob {
@@ -44,7 +47,8 @@ impl SharedJob {
         let actor = OnceLock::new();
         let tree = OnceLock::new();
         let last_measurement = LastMeasurement::default();
-        Self { id, spec, actor, tree, status, output, last_measurement }
+        let end_record = Mutex::default();
+        Self { id, spec, actor, tree, status, output, last_measurement, end_record }
     }
 }
 
@@ -196,6 +200,20 @@ impl JobHandle {
         if let Some(actor) = self.shared.actor.get() {
             // An actor that has ended has no processes left to end.
             actor.send(JobMsg::Stop(request));
+        }
+    }
+
+    /// Waits until the ending is in the journal, then gives up what is kept of the job for the case
+    /// of a crash. Call it once no process of the job is left.
+    pub async fn release_when_recorded(&self) {
+        let record = self.shared.end_record.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(record) = record {
+            // If the journal cannot be written, a crash makes the job lost; it does not stay a
+            // zombie.
+            record.written().await.ok();
+        }
+        if let Some(tree) = self.shared.tree.get() {
+            tree.release();
         }
     }
 

@@ -1,20 +1,25 @@
 //! A job before its actor runs, and the guard that ensures that every job gets an outcome.
 
-use std::sync::Arc;
-use std::thread;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use ractor::{Actor, ActorCell, SpawnErr};
+use tokio::runtime::Handle;
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use super::actor::{JobActor, SharedJobSettings};
 use super::handle::{JobHandle, JobPhase, JobStatus, SharedJob};
 use super::messages::Address;
+use super::records;
 use super::start::JobVariables;
+use super::state::TreeRemains;
 use crate::ids::JobId;
+use crate::journal::{InheritedVariable, JobInputs, JournalTicket, Record};
 use crate::outcome::{JobEnding, JobFault, Outcome, StopBy};
-use crate::output::{self, KeepOutput, LogBounds, LogReader, LogWriter};
-use crate::process::{Cwd, OpenedDir, ProcessTree};
+use crate::output::{self, ClosedLog, KeepOutput, LogBounds, LogName, LogReader, LogWriter};
+use crate::process::{Cwd, EnvVariable, OpenedDir, Process, ProcessTree};
 use crate::spec::{JobSpec, LargeOutput, Stdin};
 use crate::telemetry::spans::{SpanKind, TraceSpan};
 use crate::telemetry::{ActiveJob, events};
@@ -36,6 +41,10 @@ pub struct JobGuard {
     active: Option<ActiveJob>,
     span: JobSpan,
     status: watch::Sender<JobStatus>,
+    /// The remains of the tree at the end of the job; `None` while the job has no outcome.
+    ended_with: Option<TreeRemains>,
+    /// The journal record that must be written before the process is started.
+    start_record: Option<JournalTicket>,
 }
 
 /// Creates a job that waits: nothing runs yet, but its handle can be found, read and waited for.
@@ -54,22 +63,89 @@ pub fn create_job(
         Stdin::Text(text) => std::mem::take(text),
         Stdin::Closed | Stdin::Open | Stdin::Inherited | Stdin::Terminal => String::new(),
     };
-    let (writer, output) = output::open_bounded_log(&settings.log, log_bounds(&spec, settings));
-    let (status, watching) = watch::channel(JobStatus::queued_now());
-    let span = JobSpan::begin(id, &spec);
-    let shared = Arc::new(SharedJob::new(id, spec, watching, output));
-    let guard = JobGuard {
-        shared: Arc::clone(&shared),
-        settings: Arc::clone(settings),
-        writer: Some(writer),
-        first_input,
-        cwd,
-        variables: variables.unwrap_or_else(|| Arc::clone(&settings.environment)),
-        active: None,
-        span,
-        status,
+    let bounds = log_bounds(&spec, settings);
+    let log = match &settings.journal {
+        Some(_) => output::open_durable_log(&settings.log, bounds, log_name(id)),
+        None => output::open_bounded_log(&settings.log, bounds),
     };
-    (guard, JobHandle::new(shared))
+    let job = NewGuard { id, spec, log, status: JobStatus::queued_now(), settings };
+    let (mut guard, handle) = job.create();
+    guard.first_input = first_input;
+    guard.cwd = cwd;
+    if let Some(variables) = variables {
+        guard.variables = variables;
+    }
+    (guard, handle)
+}
+
+/// Creates a job of a previous server whose log goes on at its end: it runs, it has ended and
+/// processes of it still run, or the server ended too early to record its log.
+///
+/// # Errors
+/// If its log cannot be opened.
+pub fn restore_open_job(
+    id: JobId,
+    spec: JobSpec,
+    status: JobStatus,
+    settings: &Arc<SharedJobSettings>,
+) -> io::Result<(JobGuard, JobHandle)> {
+    let log = output::reopen_log(&settings.log, log_bounds(&spec, settings), log_name(id))?;
+    let is_running = status.phase == JobPhase::Running;
+    let started = status.started;
+    let ended_with = status.ending().map(|ending| TreeRemains::from_pids(&ending.survivors));
+    let (mut guard, handle) = NewGuard { id, spec, log, status, settings }.create();
+    guard.ended_with = ended_with;
+    if let Some(started) = started.filter(|_| is_running) {
+        guard.active = Some(guard.log_span().in_scope(|| events::job_resumed(id, started)));
+    }
+    Ok((guard, handle))
+}
+
+/// Creates the handle of a job that ended under a previous server.
+#[must_use]
+pub fn restore_finished_job(
+    id: JobId,
+    spec: JobSpec,
+    status: JobStatus,
+    log: &ClosedLog,
+    settings: &SharedJobSettings,
+) -> JobHandle {
+    let bounds = log_bounds(&spec, settings);
+    let output = output::open_closed_log(&settings.log, &bounds, &log_name(id), log);
+    let (_, watching) = watch::channel(status);
+    JobHandle::new(Arc::new(SharedJob::new(id, spec, watching, output)))
+}
+
+/// The parts of a job that every kind of creation has.
+struct NewGuard<'a> {
+    id: JobId,
+    spec: JobSpec,
+    log: (LogWriter, LogReader),
+    status: JobStatus,
+    settings: &'a Arc<SharedJobSettings>,
+}
+
+impl NewGuard<'_> {
+    fn create(self) -> (JobGuard, JobHandle) {
+        let Self { id, spec, log: (writer, output), status, settings } = self;
+        let (status, watching) = watch::channel(status);
+        let span = JobSpan::begin(id, &spec);
+        let shared = Arc::new(SharedJob::new(id, spec, watching, output));
+        let guard = JobGuard {
+            shared: Arc::clone(&shared),
+            settings: Arc::clone(settings),
+            writer: Some(writer),
+            first_input: String::new(),
+            cwd: None,
+            variables: Arc::clone(&settings.environment),
+            active: None,
+            span,
+            status,
+            ended_with: None,
+            start_record: None,
+        };
+        (guard, JobHandle::new(shared))
+    }
 }
 
 /// Returns how much of the job's output is kept, and the quota that is charged for it.
@@ -79,6 +155,18 @@ fn log_bounds(spec: &JobSpec, settings: &SharedJobSettings) -> LogBounds {
         LargeOutput::Truncate => KeepOutput::Ends(spec.limits.large_bytes),
     };
     LogBounds { keep, quota: settings.quota.tenant_quota(spec.tenant.name()) }
+}
+
+/// Returns the name under which the keeper holds the process of a job.
+#[must_use]
+pub fn keep_name(id: JobId) -> String {
+    format!("{}/{}", id.tenant().name(), id.number())
+}
+
+/// Returns the name of the output files of a job.
+#[must_use]
+pub fn log_name(id: JobId) -> LogName {
+    LogName::from_text(&keep_name(id))
 }
 
 impl JobGuard {
@@ -142,8 +230,66 @@ impl JobGuard {
     /// # Errors
     /// If the actor could not be started; then the job's outcome is `lost`.
     pub async fn run(self, supervisor: ActorCell) -> Result<(), SpawnErr> {
-        Actor::spawn_linked(None, JobActor, self, supervisor).await?;
+        Actor::spawn_linked(None, JobActor, (self, None), supervisor).await?;
         Ok(())
+    }
+
+    /// Follows a process of a previous server under an actor, linked to the supervisor of the job.
+    ///
+    /// # Errors
+    /// If the actor could not be started; then the process tree ends and the outcome is `lost`.
+    pub async fn resume(self, process: Process, supervisor: ActorCell) -> Result<(), SpawnErr> {
+        self.set_tree(process.tree.clone());
+        Actor::spawn_linked(None, JobActor, (self, Some(Box::new(process))), supervisor).await?;
+        Ok(())
+    }
+
+    /// Sets the time at which the job was accepted by a previous server.
+    pub fn set_submitted(&self, submitted: Instant) {
+        self.status.send_modify(|status| status.submitted = submitted);
+    }
+
+    /// Returns the record of what the start of this waiting job needs.
+    #[must_use]
+    pub fn queued_record(&self) -> Record {
+        let mut inputs = JobInputs::from_spec(self.spec());
+        if !self.first_input.is_empty() {
+            inputs.stdin = Some(self.first_input.clone());
+        }
+        if !Arc::ptr_eq(&self.variables, &self.settings.environment) {
+            let variable = |variable: &EnvVariable| InheritedVariable {
+                name: variable.name().to_owned(),
+                value: variable.value().to_owned(),
+            };
+            inputs.inherited = Some(self.variables.inherited().iter().map(variable).collect());
+            inputs.withheld = self.variables.withheld_names().map(str::to_owned).collect();
+        }
+        records::queued_record(self.shared.id, inputs)
+    }
+
+    /// Makes the start of the process wait until this record is in the journal.
+    pub fn start_after(&mut self, record: JournalTicket) {
+        self.start_record = Some(record);
+    }
+
+    pub(super) fn take_start_record(&mut self) -> Option<JournalTicket> {
+        self.start_record.take()
+    }
+
+    /// `true` if the job has its outcome.
+    pub(super) const fn has_ended(&self) -> bool {
+        self.ended_with.is_some()
+    }
+
+    /// Returns the time that the job may still run.
+    pub(super) fn time_left(&self) -> Duration {
+        let ran = self.status.borrow().elapsed();
+        self.spec().limits.timeout.saturating_sub(ran)
+    }
+
+    /// Ends a job of a previous server that cannot go on, and records it.
+    pub fn finish_lost(mut self, why: String) {
+        self.finish(JobEnding::unmeasured(Outcome::Lost { why }));
     }
 
     /// Makes the job reachable for requests.
@@ -175,9 +321,10 @@ impl JobGuard {
         self.status.send_modify(|status| status.phase = JobPhase::Stopping);
     }
 
-    /// Publishes the ending, once. Closes the log if no pump took its writer.
+    /// Records the ending and publishes it, once. Closes the log if no pump took its writer.
     pub(super) fn finish(&mut self, ending: JobEnding) {
         self.writer = None;
+        self.ended_with = Some(TreeRemains::from_pids(&ending.survivors));
         let active = self.active.take();
         let written = self.shared.output.progress().written_bytes();
         self.span.log_span().in_scope(|| match active {
@@ -186,18 +333,56 @@ impl JobGuard {
         });
         let queued = self.status.borrow().queued_for();
         self.span.end(&ending, queued);
-        self.status.send_modify(|status| status.phase = JobPhase::Finished(ending));
+        let record = self.record_end(&ending);
+        let status = self.status.clone();
+        let publish =
+            move |ending| status.send_modify(|status| status.phase = JobPhase::Finished(ending));
+        match (record, Handle::try_current()) {
+            // After a crash the kernel could not tell this ending again, so nobody hears of it
+            // before it is recorded.
+            (Some(record), Ok(runtime)) if !is_known_to_kernel(&ending.outcome) => {
+                runtime.spawn(async move {
+                    // A journal that cannot be written reports its state itself.
+                    timeout(RECORD_TIME, record.written()).await.ok();
+                    publish(ending);
+                });
+            }
+            (record, _) => {
+                *self.shared.end_record.lock().unwrap_or_else(PoisonError::into_inner) = record;
+                publish(ending);
+            }
+        }
+    }
+
+    /// Writes the start of the process to the journal.
+    pub(super) fn record_start(&self, pid: u32) {
+        if let Some(journal) = &self.settings.journal {
+            drop(journal.append(&records::started_record(self.shared.id, pid)));
+        }
+    }
+
+    fn record_end(&self, ending: &JobEnding) -> Option<JournalTicket> {
+        let journal = self.settings.journal.as_ref()?;
+        let log = self.shared.output.closed_state();
+        let started = self.status.borrow().started;
+        let record = records::ended_record(self.shared.id, started, ending, log.as_ref());
+        Some(journal.append(&record))
     }
 }
 
+/// `true` if the kernel keeps this ending until the process is reaped.
+const fn is_known_to_kernel(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Exited { .. } | Outcome::Signaled { .. })
+}
+
+/// The longest wait for the journal: a disk that does not answer delays jobs no further.
+pub(super) const RECORD_TIME: Duration = Duration::from_millis(500);
+
 impl Drop for JobGuard {
     fn drop(&mut self) {
-        let is_finished = match self.status.borrow().ending() {
-            Some(ending) if ending.survivors.is_empty() => return,
-            // No actor follows the survivors any more, so no request could end them.
-            Some(_) => true,
-            None => false,
-        };
+        if self.ended_with == Some(TreeRemains::Nobody) {
+            return;
+        }
         let why = if let Some(tree) = self.tree() {
             // Killing verifies its result and may take a while, so it runs on another thread than
             // the one that unwinds, if the system provides one.
@@ -210,7 +395,8 @@ impl Drop for JobGuard {
         } else {
             "the server failed before this job began; nothing was run"
         };
-        if !is_finished {
+        // No actor follows the survivors of a finished job any more, so no request could end them.
+        if self.ended_with.is_none() {
             self.finish(JobEnding::unmeasured(Outcome::Lost { why: why.to_owned() }));
         }
     }

@@ -18,6 +18,8 @@ use crate::telemetry::events::CountedMessage;
 /// unbounded, so bytes would pile up in it without backpressure.
 #[derive(Debug)]
 pub(super) enum JobMsg {
+    /// Sent by the task that waits for the journal: the process may be started.
+    StartRecorded,
     /// Sent by the start task: the process, or the reason why there is none.
     Started(Result<Box<UnownedProcess>, StartError>),
     /// Sent by the waiter task: the leader was reaped.

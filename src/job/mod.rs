@@ -14,6 +14,8 @@ mod job_guard;
 mod messages;
 mod output_pump;
 mod overuse;
+mod pump_gate;
+mod records;
 mod spawn_pool;
 mod start;
 mod state;
@@ -26,6 +28,10 @@ mod watchdog;
 pub use actor::SharedJobSettings;
 pub use handle::{JobHandle, JobPhase, JobStatus, Liveness, StopRequest, StreamError, measure_cpu};
 pub use input_wait::PromptRule;
-pub use job_guard::{JobGuard, create_job};
+pub use job_guard::{
+    JobGuard, create_job, keep_name, log_name, restore_finished_job, restore_open_job,
+};
+pub use pump_gate::PumpGate;
+pub use records::{accepted_record, ended_record, starting_record};
 pub use start::JobVariables;
 pub use stdin_writer::{InputError, InputReceipt, JobInput, KeyPress, StdinEnd};

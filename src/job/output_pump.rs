@@ -6,6 +6,7 @@
 
 use std::cell::Cell;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,10 +17,11 @@ use tracing::Span;
 
 use super::flood::{self, is_flood};
 use super::messages::{Address, JobMsg, PumpProbe};
+use super::pump_gate::PumpGate;
 use crate::ids::JobId;
 use crate::outcome::LimitKind;
 use crate::output::redaction::{LineMasker, Redactor};
-use crate::output::{LogProgress, LogWriter};
+use crate::output::{AppendFrom, LogProgress, LogWriter};
 use crate::process::{OutputPipe, wait_until_readable};
 use crate::spec::{JobSpec, LargeOutput, Stream, StreamMode};
 use crate::telemetry::events;
@@ -55,6 +57,7 @@ pub(super) struct Pump {
     /// block of each stream.
     unwritten: Vec<(Stream, Vec<u8>)>,
     probe: PumpProbe,
+    gate: PumpGate,
     actor: Address,
 }
 
@@ -75,6 +78,8 @@ enum PumpWake {
     Held,
     /// Somebody asks whether all is in the log.
     Asked(oneshot::Sender<()>),
+    /// Another server takes over.
+    GateClosed,
 }
 
 /// The limits on the output of a job.
@@ -166,8 +171,15 @@ impl Pump {
             thread: PumpThread::Runtime,
             unwritten: Vec::new(),
             probe: PumpProbe::default(),
+            gate: PumpGate::default(),
             actor,
         }
+    }
+
+    /// The same, stopping when this gate is closed.
+    pub(super) fn with_gate(mut self, gate: &PumpGate) -> Self {
+        self.gate = gate.clone();
+        self
     }
 
     /// The same, hiding secrets before they are stored.
@@ -188,6 +200,7 @@ impl Pump {
 
     /// Runs until all pipes have ended, then closes the log.
     pub(super) async fn run(mut self) {
+        let running = self.gate.enter();
         // Whoever has asked, and the time of the answer; dropping it is the answer.
         let mut asker: Option<(oneshot::Sender<()>, Instant)> = None;
         loop {
@@ -208,6 +221,12 @@ impl Pump {
                     };
                     self = pump;
                     continue;
+                }
+                PumpWake::GateClosed => {
+                    // The log stays open: the next server goes on with it.
+                    let _stopped = self.run_work(Self::flush_both_held).await;
+                    drop(running);
+                    return std::future::pending().await;
                 }
                 PumpWake::Asked(now) => {
                     asker = Some((now, hold_until()));
@@ -245,6 +264,7 @@ impl Pump {
             () = self.stderr.wait_until_readable(), if self.stderr.is_open() => Some(PumpWake::Readable(Stream::Stderr)),
             () = sleep_until(held_until), if self.is_holding() => Some(PumpWake::Held),
             now = self.probe.next_request(), if self.is_open() => Some(PumpWake::Asked(now)),
+            () = self.gate.wait_until_closed(), if self.is_open() => Some(PumpWake::GateClosed),
             else => None,
         }
     }
@@ -314,30 +334,24 @@ impl Pump {
     /// Moves what is in the pipe, at most `READS_PER_TURN` reads. Returns the result of the last
     /// read and the number of bytes kept.
     pub(super) fn read_turn(&mut self, stream: Stream) -> (PipeRead, u64) {
-        self.read_turn_by(stream, PipeReader::read)
+        self.read_turn_by(stream, ReadMode::Announced)
     }
 
     /// The same, without waiting for the runtime to report the pipe as readable.
     fn read_unannounced(&mut self, stream: Stream) {
-        self.read_turn_by(stream, PipeReader::read_unannounced);
+        self.read_turn_by(stream, ReadMode::Unannounced);
     }
 
     /// Each read is written before the next: meanwhile the job fills its pipe, so that reads are few
     /// and large.
-    fn read_turn_by(
-        &mut self,
-        stream: Stream,
-        read: fn(&mut PipeReader, &mut Vec<u8>) -> PipeRead,
-    ) -> (PipeRead, u64) {
+    fn read_turn_by(&mut self, stream: Stream, mode: ReadMode) -> (PipeRead, u64) {
         let before = self.taken;
         let read = with_block(|block| {
             for _ in 0..READS_PER_TURN {
-                let read = read(self.reader(stream), block);
-                match read {
-                    PipeRead::Bytes | PipeRead::Last => self.take(stream, block),
-                    PipeRead::Nothing => {}
-                    PipeRead::End => self.show_held(stream),
-                }
+                let read = match self.move_bytes(stream, mode, block) {
+                    Some(read) => read,
+                    None => self.read_bytes(stream, mode, block),
+                };
                 if read != PipeRead::Bytes {
                     return read;
                 }
@@ -348,6 +362,60 @@ impl Pump {
             PipeRead::Bytes
         });
         (read, self.taken - before)
+    }
+
+    /// Reads bytes and adds them to the log.
+    fn read_bytes(&mut self, stream: Stream, mode: ReadMode, block: &mut Vec<u8>) -> PipeRead {
+        let read = self.reader(stream).read(mode, block);
+        match read {
+            PipeRead::Bytes | PipeRead::Last => self.take(stream, block),
+            PipeRead::Nothing => {}
+            PipeRead::End => self.show_held(stream),
+        }
+        read
+    }
+
+    /// Moves bytes from the pipe to the file of the log: a crash loses none of them, because they are
+    /// never only in this process. Returns `None` if they have to be read instead.
+    fn move_bytes(
+        &mut self,
+        stream: Stream,
+        mode: ReadMode,
+        block: &mut Vec<u8>,
+    ) -> Option<PipeRead> {
+        let room = usize::try_from(self.bounds.bytes - self.taken).unwrap_or(usize::MAX);
+        let is_possible = self.thread == PumpThread::Blocking
+            && self.masks.is_none()
+            && self.flow != OutputFlow::Discarded
+            && room > 0;
+        let reader = match stream {
+            Stream::Stdout => &mut self.stdout,
+            Stream::Stderr => &mut self.stderr,
+        };
+        let PipeReader::Open(pipe) = reader else { return None };
+        if !is_possible {
+            return None;
+        }
+        let writer = &mut self.writer;
+        let mut append = |pipe: BorrowedFd<'_>| writer.append_from(stream, pipe, room, block);
+        let moved = match mode {
+            ReadMode::Announced => pipe.try_take(&mut append),
+            ReadMode::Unannounced => pipe.try_take_now(&mut append),
+        };
+        match moved {
+            Ok(AppendFrom::Moved { bytes, progress }) => {
+                let read = if reader.has_emptied(block) { PipeRead::Last } else { PipeRead::Bytes };
+                self.record_kept(stream, bytes, &progress, false);
+                Some(read)
+            }
+            Ok(AppendFrom::End) => {
+                pipe.mark_ended();
+                *reader = PipeReader::Closed;
+                Some(PipeRead::End)
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Some(PipeRead::Nothing),
+            Ok(AppendFrom::ReadInstead) | Err(_) => None,
+        }
     }
 
     /// `true` if at least one pipe is still open.
@@ -409,9 +477,14 @@ impl Pump {
         let room = self.bounds.bytes - self.taken;
         let kept = &bytes[..bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX))];
         let progress = self.writer.append(stream, kept);
-        self.taken += kept.len() as u64;
-        self.count(stream, kept.len() as u64, &progress);
-        if let Some(limit) = self.find_exceeded_limit(kept.len() < bytes.len(), &progress) {
+        self.record_kept(stream, kept.len(), &progress, kept.len() < bytes.len());
+    }
+
+    /// Counts bytes that are in the log, and checks the limits; `is_cut` if there were more.
+    fn record_kept(&mut self, stream: Stream, kept: usize, progress: &LogProgress, is_cut: bool) {
+        self.taken += kept as u64;
+        self.count(stream, kept as u64, progress);
+        if let Some(limit) = self.find_exceeded_limit(is_cut, progress) {
             self.flow = OutputFlow::Discarded;
             self.actor.send(JobMsg::LimitHit(limit));
         } else if self.flow == OutputFlow::Kept && self.taken > FLOOD_BYTES {
@@ -479,6 +552,15 @@ pub(super) enum PipeReader {
     Closed,
 }
 
+/// The condition for a read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ReadMode {
+    /// The runtime has reported that there is something to read.
+    Announced,
+    /// Whether or not the runtime has reported something.
+    Unannounced,
+}
+
 /// The result of one read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PipeRead {
@@ -510,24 +592,12 @@ impl PipeReader {
 
     /// Replaces the content of the block by what is in the pipe. A pipe that has come to its end is
     /// closed.
-    pub(super) fn read(&mut self, block: &mut Vec<u8>) -> PipeRead {
-        self.read_by(block, OutputPipe::try_read)
-    }
-
-    /// Like [`Self::read`], whether or not the runtime has reported that there is something to read.
-    pub(super) fn read_unannounced(&mut self, block: &mut Vec<u8>) -> PipeRead {
-        self.read_by(block, OutputPipe::try_read_now)
-    }
-
-    fn read_by(
-        &mut self,
-        block: &mut Vec<u8>,
-        read: fn(&OutputPipe, &mut Vec<u8>) -> io::Result<usize>,
-    ) -> PipeRead {
+    fn read(&mut self, mode: ReadMode, block: &mut Vec<u8>) -> PipeRead {
         block.clear();
-        let read = match self {
-            Self::Open(pipe) => read(pipe, block),
-            Self::Closed => Ok(0),
+        let read = match (&*self, mode) {
+            (Self::Open(pipe), ReadMode::Announced) => pipe.try_read(block),
+            (Self::Open(pipe), ReadMode::Unannounced) => pipe.try_read_now(block),
+            (Self::Closed, _) => Ok(0),
         };
         match read {
             Ok(1..) if self.has_emptied(block) => return PipeRead::Last,

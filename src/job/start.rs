@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::actor::SharedJobSettings;
-use super::job_guard::JobGuard;
+use super::job_guard::{JobGuard, keep_name};
 use super::messages::UnownedProcess;
 use super::spawn_pool::{self, Backlog};
 
@@ -196,7 +196,7 @@ pub(super) fn build_launch(guard: &JobGuard, cwd: Cwd) -> Result<ProcessLaunch, 
             limits: spec.resources,
             paths: Arc::clone(&settings.places),
         },
-        keep_as: None,
+        keep_as: settings.journal.as_ref().map(|_| keep_name(guard.id())),
     })
 }
 

@@ -68,6 +68,12 @@ pub(super) enum TreeRemains {
     Somebody,
 }
 
+impl TreeRemains {
+    pub(super) const fn from_pids(alive: &[u32]) -> Self {
+        if alive.is_empty() { Self::Nobody } else { Self::Somebody }
+    }
+}
+
 /// An event in the life of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Event {

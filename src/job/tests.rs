@@ -63,6 +63,8 @@ pub(crate) fn settings() -> Arc<SharedJobSettings> {
         drain_quiet: Duration::from_millis(150),
         drain_max: Duration::from_secs(2),
         places: Arc::default(),
+        journal: None,
+        pumps: PumpGate::default(),
     })
 }
 

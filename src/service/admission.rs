@@ -87,9 +87,14 @@ pub(super) struct AdmissionRequest<'a> {
 }
 
 impl AdmissionControl {
-    pub(super) fn new(rules: AdmissionRules, audit: Option<AuditTrail>, host: Arc<Host>) -> Self {
+    pub(super) fn new(
+        rules: AdmissionRules,
+        audit: Option<AuditTrail>,
+        approvals: Approvals,
+        host: Arc<Host>,
+    ) -> Self {
         let rules = RwLock::new(Arc::new(rules));
-        Self { host, rules, audit, approvals: Approvals::default() }
+        Self { host, rules, audit, approvals }
     }
 
     pub(super) fn rules(&self) -> Arc<AdmissionRules> {
@@ -201,19 +206,18 @@ impl AdmissionControl {
         }
     }
 
-    /// Returns the callback that writes the ending of this caller's job to the audit log.
-    pub(super) fn audit_at_end(&self, caller: &CallerContext) -> Option<OnJobEnd> {
+    /// Returns the callback that writes the ending of a job to the audit log.
+    pub(super) fn audit_at_end(&self) -> Option<OnJobEnd> {
         let AuditTrail { log, .. } = self.audit.clone()?;
-        let caller = caller.clone();
         let redactor = Arc::clone(&self.rules().redactor);
         Some(OnJobEnd::new(move |job, ending| {
             log.record_ending(&EndingEntry {
-                tenant: caller.tenant.name(),
-                client: &caller.client,
+                tenant: job.id().tenant().name(),
+                client: &job.spec().client.name,
                 job: job.id(),
                 outcome: &mask_outcome(ending.outcome.clone(), &redactor),
                 elapsed: job.status().elapsed(),
-                trace_id: caller.trace.context.trace_id,
+                trace_id: job.spec().trace.context.trace_id,
             });
         }))
     }

@@ -15,6 +15,7 @@ use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 use crate::ids::{JobId, TenantId};
+use crate::journal::{Journal, LastingApproval, Record, now_ms};
 use crate::policy::rules::RuleReference;
 use crate::spec::{JobProgram, JobSpec, Stdin};
 use crate::telemetry::ApprovalStep;
@@ -46,7 +47,8 @@ pub struct ApprovalQuestion {
 pub enum Consent {
     /// The command may run now.
     Once,
-    /// The command may run now, and again for this tenant until the server ends.
+    /// The command may run now, and again for this tenant: until the server ends, or for good if the
+    /// server is durable.
     Tenant,
 }
 
@@ -131,6 +133,22 @@ impl ApprovalSubject {
             rule: RuleReference::join_ask_rules(rules),
         }
     }
+
+    fn to_record(&self, tenant: TenantId) -> LastingApproval {
+        LastingApproval {
+            tenant,
+            run: HEXLOWER.encode(&self.run.0),
+            cwd: self.cwd.clone().into_os_string(),
+            rule: self.rule.clone(),
+            at_ms: now_ms(),
+        }
+    }
+
+    fn from_record(record: LastingApproval) -> Option<Self> {
+        let run = HEXLOWER.decode(record.run.as_bytes()).ok()?;
+        let run = RunFingerprint(run.try_into().ok()?);
+        Some(Self { run, cwd: record.cwd.into(), rule: record.rule })
+    }
 }
 
 /// The reason why a command was not approved.
@@ -212,6 +230,8 @@ pub(super) struct Approval {
 #[derive(Debug, Default)]
 pub(super) struct Approvals {
     tenants: Mutex<HashMap<TenantId, TenantApprovals>>,
+    /// The journal of a durable server, which keeps lasting approvals.
+    journal: Option<Journal>,
 }
 
 #[derive(Debug, Default)]
@@ -237,6 +257,18 @@ pub(super) struct ClosedQuestion {
 }
 
 impl Approvals {
+    /// Creates the approvals with those that a previous server recorded.
+    pub(super) fn restore(journal: Option<Journal>, recorded: Vec<LastingApproval>) -> Self {
+        let mut tenants: HashMap<TenantId, TenantApprovals> = HashMap::new();
+        for approval in recorded {
+            let tenant = approval.tenant;
+            if let Some(subject) = ApprovalSubject::from_record(approval) {
+                tenants.entry(tenant).or_default().lasting.insert(subject);
+            }
+        }
+        Self { tenants: Mutex::new(tenants), journal }
+    }
+
     /// Opens a question, and returns its id.
     pub(super) fn open_question(
         &self,
@@ -266,13 +298,16 @@ impl Approvals {
         })
     }
 
-    /// Approves the subject for its tenant until the server ends.
+    /// Approves the subject for its tenant until the server ends, or for good if the server is
+    /// durable.
     pub(super) fn approve_lasting(&self, tenant: TenantId, subject: ApprovalSubject) {
-        self.with_tenant(tenant, |approvals| {
-            if approvals.lasting.len() < MAX_LASTING {
-                approvals.lasting.insert(subject);
-            }
+        let record = subject.to_record(tenant);
+        let is_new = self.with_tenant(tenant, |approvals| {
+            approvals.lasting.len() < MAX_LASTING && approvals.lasting.insert(subject)
         });
+        if let Some(journal) = self.journal.as_ref().filter(|_| is_new) {
+            drop(journal.append(&Record::Approval(record)));
+        }
     }
 
     /// `true` if the subject has a lasting approval.
@@ -346,5 +381,14 @@ mod tests {
         assert!(!approvals.is_approved(TenantId::LOCAL, &subject(2)));
         let moved = ApprovalSubject { rule: "policy.ask[1]".to_owned(), ..subject(1) };
         assert!(!approvals.is_approved(TenantId::LOCAL, &moved));
+    }
+
+    #[test]
+    fn a_recorded_approval_holds_for_the_next_server() {
+        let record = subject(1).to_record(TenantId::LOCAL);
+        let damaged = LastingApproval { run: "zz".to_owned(), ..record.clone() };
+        let approvals = Approvals::restore(None, vec![record, damaged]);
+        assert!(approvals.is_approved(TenantId::LOCAL, &subject(1)));
+        assert!(!approvals.is_approved(TenantId::LOCAL, &subject(2)));
     }
 }

@@ -7,10 +7,13 @@ use std::time::Duration;
 
 use ractor::SpawnErr;
 use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
 
 use super::admission::{AdmissionControl, AdmissionRules, AuditTrail};
+use super::approval::Approvals;
 use super::awaiting_approval::ParkedSubmissions;
 use super::output::{EmptyWaits, OutputDownloads};
+use super::restore::{PreviousServer, restore_jobs};
 use super::seen_output::SeenOutputs;
 use super::submission::{CallerContext, SubmissionDefaults};
 use super::tenancy::{CallerIdentity, JobNumbers};
@@ -52,13 +55,15 @@ pub struct JobService {
     pub(super) parked: Arc<ParkedSubmissions>,
     /// The longest time for which finished jobs are kept.
     pub(super) max_finished_age: Option<Duration>,
+    /// Cancelled when another server takes over.
+    pub(super) replaced: CancellationToken,
 }
 
 /// The most characters of a client's name.
 const MAX_CLIENT_CHARS: usize = 100;
 
 /// The settings of a [`JobService`].
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct ServiceSettings {
     pub defaults: SubmissionDefaults,
     pub queue: QueueLimits,
@@ -70,6 +75,11 @@ pub struct ServiceSettings {
     pub audit: Option<AuditTrail>,
     /// The file that keeps job numbers across restarts; `None` = numbers start again at 1.
     pub numbers: Option<PathBuf>,
+    /// The file that keeps the secret of tickets across restarts; `None` = tickets end with the
+    /// server.
+    pub tickets: Option<PathBuf>,
+    /// The jobs that a previous server has left.
+    pub previous: PreviousServer,
 }
 
 /// Returns a text that a client wrote about itself: masked, and not too long.
@@ -93,20 +103,26 @@ impl JobService {
             rules,
             audit,
             numbers,
+            tickets,
+            previous,
         } = settings;
         let environment = Arc::clone(&job.environment);
-        let downloads = OutputDownloads::new(job.log.spill_dir.clone());
+        let downloads = OutputDownloads::new(job.log.spill_dir.clone(), tickets.as_deref());
         let downloads = downloads.map_err(|error| SpawnErr::StartupFailed(error.into()))?;
         let quota = Arc::clone(&job.quota);
         let places = Arc::clone(&job.places);
         let host = Arc::clone(&job.host);
         let max_finished_age = retention.all.age.into_iter().chain(retention.tenant.age).min();
         let (freed_sender, freed_jobs) = mpsc::unbounded_channel();
+        let mut previous = previous;
+        let recorded = std::mem::take(&mut previous.jobs.approvals);
+        let approvals = Approvals::restore(job.journal.clone(), recorded);
+        let admission = Arc::new(AdmissionControl::new(rules, audit, approvals, host));
+        let restored = restore_jobs(previous, &admission, &Arc::new(job.clone()));
         let settings = SupervisorSettings { queue, retention, compress_from, job, freed_sender };
-        let supervisor = Supervisor::start(settings).await?;
+        let supervisor = Supervisor::start(settings, restored).await?;
         let seen = Arc::<SeenOutputs>::default();
         tokio::spawn(Arc::clone(&seen).forget_freed(freed_jobs));
-        let admission = Arc::new(AdmissionControl::new(rules, audit, host));
         let defaults = Arc::new(RwLock::new(Arc::new(defaults)));
         let job_numbers = Arc::new(JobNumbers::open(numbers));
         let downloads = Arc::new(downloads);
@@ -124,6 +140,7 @@ impl JobService {
             seen,
             unreported: Arc::default(),
             max_finished_age,
+            replaced: CancellationToken::new(),
         })
     }
 
@@ -206,6 +223,21 @@ impl JobService {
     /// Returns the figures for the metrics; `None` after the supervisor has ended.
     pub async fn queue_stats(&self) -> Option<QueueStats> {
         self.supervisor.queue_stats().await
+    }
+
+    /// Accepts no more jobs, and makes the calls that wait answer with what they know: another server
+    /// takes over.
+    pub async fn begin_handover(&self) {
+        self.supervisor.begin_drain().await;
+        self.replaced.cancel();
+    }
+
+    /// Writes what is not recorded yet: the last job numbers and audit entries.
+    pub async fn finish_records(&self) {
+        self.job_numbers.close();
+        let admission = Arc::clone(&self.admission);
+        // `finish_audit` reports its own failures.
+        tokio::task::spawn_blocking(move || admission.finish_audit()).await.ok();
     }
 
     /// Accepts no more jobs, lets running commands go on for `drain_time`, then ends the rest, services
@@ -328,6 +360,11 @@ impl JobService {
     /// Records that new settings were refused, and that the old ones stay in force.
     pub fn record_refused_reload(&self, why: &str, by: CallerIdentity) {
         self.record_operation("reload_refused", why, by);
+    }
+
+    /// Records that another version of the server takes over.
+    pub fn record_upgrade(&self, by: CallerIdentity) {
+        self.record_operation("server_upgraded", "another server takes over the jobs", by);
     }
 
     /// Records a new log filter.

@@ -10,6 +10,7 @@ mod confinement;
 mod files;
 mod handle;
 mod output;
+mod restore;
 mod seen_output;
 mod submission;
 mod tenancy;
@@ -27,6 +28,7 @@ pub use confinement::{
 pub use files::{DirectoryEntry, DirectoryListing, FileError, FileKind, FilePage, WriteOutcome};
 pub use handle::{AfterDrain, JobService, LiveSettings, ServiceSettings};
 pub use output::{ContentKind, JobOutput};
+pub use restore::PreviousServer;
 pub use seen_output::SeenOutput;
 pub use submission::{
     CallerContext, CommandLogging, DirectoryScope, LaneDefaults, Submission, SubmissionDefaults,
@@ -38,7 +40,7 @@ pub use unreported_jobs::ReportTo;
 
 pub use crate::job::{
     InputError, InputReceipt, JobHandle, JobInput, JobPhase, JobStatus, JobVariables, KeyPress,
-    Liveness, PromptRule, SharedJobSettings, StdinEnd, StopRequest, StreamError,
+    Liveness, PromptRule, PumpGate, SharedJobSettings, StdinEnd, StopRequest, StreamError,
 };
 pub use crate::output::RawReader;
 pub use crate::process::EchoMode;

@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::submission::{Submission, SubmitError};
@@ -136,8 +137,10 @@ struct CachedGzip {
 }
 
 impl OutputDownloads {
-    pub(super) fn new(dir: SpillDir) -> Result<Self, getrandom::Error> {
-        Ok(Self { tickets: JobTickets::new()?, dir, cache: Mutex::default() })
+    /// Creates the state of downloads; `secret` is the file with the secret of tickets, if they
+    /// stay valid across restarts.
+    pub(super) fn new(dir: SpillDir, secret: Option<&Path>) -> Result<Self, getrandom::Error> {
+        Ok(Self { tickets: JobTickets::open(secret)?, dir, cache: Mutex::default() })
     }
 
     /// Empties the cache after a change of rules: its contents were masked by the old rules.

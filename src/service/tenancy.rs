@@ -192,8 +192,8 @@ fn replace_file(path: &Path, text: &str) -> io::Result<()> {
 const PROOF_BYTES: usize = 16;
 
 /// Issues and verifies tickets: unguessable names of jobs, for URLs that others may see. A ticket is a
-/// hash with a secret of this server. The server stores nothing for it, and it is valid until the
-/// server ends.
+/// hash with a secret of this server. The server stores nothing for it, and it is valid for as long
+/// as the secret exists: until the server ends, or across restarts if the secret is in a file.
 pub(super) struct JobTickets {
     secret: [u8; 32],
 }
@@ -211,6 +211,22 @@ impl JobTickets {
         let mut secret = [0; 32];
         getrandom::fill(&mut secret)?;
         Ok(Self { secret })
+    }
+
+    /// Reads the secret from the file, or creates both. If the file can be neither read nor written,
+    /// the tickets are valid until this server ends.
+    pub(super) fn open(file: Option<&Path>) -> Result<Self, getrandom::Error> {
+        let Some(path) = file else { return Self::new() };
+        let stored = read_text(path, Symlinks::Refuse).ok();
+        let stored = stored.and_then(|text| HEXLOWER.decode(text.trim().as_bytes()).ok());
+        if let Some(secret) = stored.and_then(|bytes| bytes.try_into().ok()) {
+            return Ok(Self { secret });
+        }
+        let tickets = Self::new()?;
+        if let Err(error) = replace_file(path, &HEXLOWER.encode(&tickets.secret)) {
+            events::ticket_secret_not_saved(path, &error);
+        }
+        Ok(tickets)
     }
 
     /// Returns the ticket of a job: digits, a `-` and hexadecimal digits.
@@ -382,5 +398,16 @@ mod ticket_tests {
             None,
             "of another server"
         );
+    }
+
+    #[test]
+    fn tickets_stay_valid_as_long_as_the_file_with_their_secret() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("tickets.key");
+        let ticket = JobTickets::open(Some(&file)).unwrap().issue(JobId::local(12));
+        let verify = || JobTickets::open(Some(&file)).unwrap().verify(TenantId::LOCAL, &ticket);
+        assert_eq!(verify(), Some(JobId::local(12)));
+        fs::write(&file, "no secret").unwrap();
+        assert_eq!(verify(), None);
     }
 }

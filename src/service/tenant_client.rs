@@ -193,7 +193,7 @@ impl TenantClient {
             CommandLogging::Yes => self.redactor().mask_text(&spec.program.display()).into_owned(),
             CommandLogging::No => "(not logged)".to_owned(),
         };
-        let on_end = service.admission.audit_at_end(caller);
+        let on_end = service.admission.audit_at_end();
         let admission = SubmitRequest { id, spec, cwd, variables, key, logged, on_end };
         let job = service.supervisor.submit(admission).await.inspect_err(|refusal| {
             // The audit log already says that this job was admitted, and it does not run after all.
@@ -225,6 +225,11 @@ impl TenantClient {
     #[must_use]
     pub fn redactor(&self) -> Arc<Redactor> {
         self.service.redactor()
+    }
+
+    /// Returns when another server takes over: calls should answer with what they know.
+    pub async fn wait_until_replaced(&self) {
+        self.service.replaced.cancelled().await;
     }
 
     /// Finds a job.

@@ -63,6 +63,8 @@ fn settings(slots: usize) -> ServiceSettings {
             mask: None,
             drain_quiet: Duration::from_millis(150),
             drain_max: Duration::from_secs(2),
+            journal: None,
+            pumps: PumpGate::default(),
         },
         rules: AdmissionRules {
             policy: Policy::default(),
@@ -72,6 +74,8 @@ fn settings(slots: usize) -> ServiceSettings {
         },
         audit: None,
         numbers: None,
+        tickets: None,
+        previous: PreviousServer::default(),
     }
 }
 

@@ -9,21 +9,22 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent
 use tokio::sync::mpsc;
 
 use super::activity::{ActivityChange, JobActivity, SlotDemand};
-use super::address::{Address, SupervisorAddress, watch_for_end};
+use super::address::{Address, SupervisorAddress};
 use super::handle::{Acceptance, Control, SubmitRequest};
-use super::queue::{EnqueueRequest, Queue, QueueLimits, QueuePosition};
+use super::queue::{Queue, QueueLimits, QueuePosition};
 use super::refusal::{Retry, SubmitRefusal, TenantBound};
-use super::registry::{FindError, FreedJob, Registry};
+use super::registry::{FindError, FreedJob, Registry, freed_record};
+use super::restored::RestoredJobs;
 use super::retention::Retention;
 use super::root_supervisor::Handover;
 use super::spending::Spending;
 use crate::ids::{JobId, TenantId};
 use crate::job::{self, JobGuard, JobHandle, JobStatus, SharedJobSettings, StopRequest};
 use crate::job_key::JobKey;
+use crate::journal::JournalTicket;
 use crate::outcome::StopBy;
 use crate::output::{CapSource, LogCompressor, Shortage, TenantUsage};
 use crate::process;
-use crate::spec::JobSpec;
 use crate::telemetry::events::{self, CountedMessage, LiveActor};
 use crate::telemetry::{ActorKind, spans};
 
@@ -44,11 +45,18 @@ pub struct SupervisorSettings {
     pub freed_sender: mpsc::UnboundedSender<JobId>,
 }
 
+/// An accepted job, and the journal record that must be written before its caller hears of it.
+#[derive(Debug)]
+pub(super) struct AcceptedJob {
+    pub(super) job: JobHandle,
+    pub(super) record: Option<JournalTicket>,
+}
+
 /// Each message is answered at once; none waits for a job.
 #[derive(Debug)]
 pub(super) enum SupervisorMsg {
     /// Sent by the handle. The reply comes once the job can be found.
-    Submit(Box<SubmitRequest>, RpcReplyPort<Result<JobHandle, SubmitRefusal>>),
+    Submit(Box<SubmitRequest>, RpcReplyPort<Result<AcceptedJob, SubmitRefusal>>),
     Find(JobId, RpcReplyPort<Result<JobHandle, FindError>>),
     FindKey(TenantId, JobKey, RpcReplyPort<Result<Option<JobHandle>, SubmitRefusal>>),
     /// Sent by the handle: the jobs of one tenant, or of all, newest first.
@@ -104,18 +112,18 @@ pub(super) struct SupervisorArgs {
 pub(super) struct Supervision {
     pub(super) queue: Queue,
     pub(super) spending: Spending,
-    activity: JobActivity,
+    pub(super) activity: JobActivity,
     pub(super) registry: Registry,
     pub(super) job: Arc<SharedJobSettings>,
     /// Invariant: one guard for each job that waits in `queue`.
-    guards: HashMap<JobId, JobGuard>,
+    pub(super) guards: HashMap<JobId, JobGuard>,
     pub(super) acceptance: Acceptance,
     pub(super) measurement: Measurement,
-    packer: Option<LogCompressor>,
+    pub(super) packer: Option<LogCompressor>,
     freed_sender: mpsc::UnboundedSender<JobId>,
     /// The time of the next sweep that is already scheduled.
     next_sweep: Option<Instant>,
-    supervisor_address: SupervisorAddress,
+    pub(super) supervisor_address: SupervisorAddress,
     pub(super) handover_sender: mpsc::Sender<Handover>,
     _alive: LiveActor,
 }
@@ -130,8 +138,10 @@ impl Actor for SupervisorActor {
         myself: ActorRef<CountedMessage<SupervisorMsg>>,
         args: SupervisorArgs,
     ) -> Result<Supervision, ActorProcessingErr> {
-        let mut supervision = Supervision::new(args);
-        supervision.begin(&Address::new(myself));
+        let myself = Address::new(myself);
+        let (mut supervision, restored) = Supervision::new(args);
+        supervision.begin(&myself);
+        supervision.restore(restored, &myself).await;
         Ok(supervision)
     }
 
@@ -145,8 +155,11 @@ impl Actor for SupervisorActor {
         let myself = Address::new(myself);
         match message.into_inner() {
             SupervisorMsg::Submit(admission, reply) => {
-                let accepted = supervision.submit(admission);
+                let mut accepted = supervision.submit(admission);
                 supervision.dispatch(&myself).await;
+                if let Ok(accepted) = &mut accepted {
+                    supervision.record_waiting(accepted);
+                }
                 reply.send(accepted).ok();
             }
             SupervisorMsg::Find(id, reply) => {
@@ -186,6 +199,7 @@ impl Actor for SupervisorActor {
             }
             SupervisorMsg::Completed(id) => {
                 supervision.record_end(id);
+                supervision.record_log(id);
                 supervision.sweep(&myself);
             }
             SupervisorMsg::Sweep => {
@@ -223,16 +237,16 @@ impl Actor for SupervisorActor {
 }
 
 impl Supervision {
-    fn new(args: SupervisorArgs) -> Self {
+    fn new(args: SupervisorArgs) -> (Self, RestoredJobs) {
         let SupervisorArgs {
             job,
             packer,
             freed_sender,
-            handover: Handover { registry, queue, acceptance },
+            handover: Handover { registry, queue, acceptance, restored },
             supervisor_address,
             handover_sender,
         } = args;
-        Self {
+        let supervision = Self {
             queue,
             spending: Spending::new(),
             activity: JobActivity::new(),
@@ -247,7 +261,8 @@ impl Supervision {
             supervisor_address,
             handover_sender,
             _alive: events::actor_started(ActorKind::Supervisor),
-        }
+        };
+        (supervision, restored)
     }
 
     fn begin(&mut self, myself: &Address) {
@@ -261,29 +276,49 @@ impl Supervision {
         self.sweep(myself);
     }
 
-    fn submit(&mut self, admission: Box<SubmitRequest>) -> Result<JobHandle, SubmitRefusal> {
+    fn submit(&mut self, admission: Box<SubmitRequest>) -> Result<AcceptedJob, SubmitRefusal> {
         let SubmitRequest { id, spec, cwd, variables, key, logged, on_end } = *admission;
         if let Some(key) = &key
-            && let Some(known) = self.registry.find_key(id.tenant(), key)?
+            && let Some(job) = self.registry.find_key(id.tenant(), key)?
         {
-            return Ok(known);
+            return Ok(AcceptedJob { job, record: None });
         }
         self.acceptance.check()?;
         let tenant = id.tenant();
         self.queue.check(tenant, &spec.lane, &|id| self.age(id))?;
         self.check_room(tenant)?;
         self.spending.take_start(tenant, self.queue.limits().tenant_limits(tenant))?;
-        let JobSpec { lane, priority, call_mode, .. } = &spec;
-        let request = EnqueueRequest { tenant, lane, priority: *priority, call_mode: *call_mode };
-        self.queue.push(id, request);
-        let (guard, handle) = job::create_job(id, spec, cwd, variables, &self.job);
+        self.enqueue(id, &spec);
+        let record = self.job.journal.as_ref().and_then(|journal| {
+            job::accepted_record(id, &spec, key.as_ref(), &logged)
+                .map(|record| journal.append(&record))
+        });
+        let (guard, job) = job::create_job(id, spec, cwd, variables, &self.job);
         guard.log_span().in_scope(|| events::job_submitted(id, &logged));
         self.guards.insert(id, guard);
-        self.registry.insert(handle.clone(), key);
-        let packer = self.packer.clone();
-        let supervisor_address = self.supervisor_address.clone();
-        tokio::spawn(watch_for_end(handle.clone(), on_end, packer, supervisor_address));
-        Ok(handle)
+        self.registry.insert(job.clone(), key);
+        self.watch(job.clone(), on_end);
+        Ok(AcceptedJob { job, record })
+    }
+
+    /// Records what a job that waits needs for its start, so that a later server can start it.
+    fn record_waiting(&self, accepted: &mut AcceptedJob) {
+        let (Some(journal), Some(guard)) = (&self.job.journal, self.guards.get(&accepted.job.id()))
+        else {
+            return;
+        };
+        if accepted.record.is_some() {
+            accepted.record = Some(journal.append(&guard.queued_record()));
+        }
+    }
+
+    /// Records the log of a job that is closed, or stored in another way than before.
+    fn record_log(&self, id: JobId) {
+        let (Some(journal), Ok(job)) = (&self.job.journal, self.registry.find(id)) else { return };
+        let status = job.status();
+        if let (Some(ending), Some(log)) = (status.ending(), job.output().closed_state()) {
+            drop(journal.append(&job::ended_record(id, status.started, ending, Some(&log))));
+        }
     }
 
     fn find_position(&self, id: JobId) -> Option<QueuePosition> {
@@ -296,9 +331,12 @@ impl Supervision {
     }
 
     /// Starts every job whose turn it is.
-    async fn dispatch(&mut self, myself: &Address) {
+    pub(super) async fn dispatch(&mut self, myself: &Address) {
         while let Some(id) = self.queue.next() {
-            let Some(guard) = self.guards.remove(&id) else { continue };
+            let Some(mut guard) = self.guards.remove(&id) else { continue };
+            if let Some(journal) = &self.job.journal {
+                guard.start_after(journal.append(&job::starting_record(id)));
+            }
             self.activity.add_job(id, Instant::now());
             if let Some(tenant) = self.queue.find_tenant(id) {
                 self.spending.record_start(id, tenant);
@@ -373,6 +411,11 @@ impl Supervision {
         for FreedJob { job, bytes, why } in &forgotten {
             let log = spans::new_log_span(&job.spec().trace.context);
             log.in_scope(|| events::job_freed(job.id(), why.reason(), *bytes));
+            if let (Some(journal), Some(record)) = (&self.job.journal, freed_record(job.id(), *why))
+            {
+                drop(journal.append(&record));
+            }
+            job.output().remove_files();
             // Nobody may want to know.
             self.freed_sender.send(job.id()).ok();
         }

@@ -231,6 +231,7 @@ pub(super) async fn watch_for_end(
         job.completed().await;
         supervisor.report(|| SupervisorMsg::Completed(id)).await;
     }
+    job.release_when_recorded().await;
     let Some(packing) = packer.and_then(|packer| job.output().compression_task(&packer)) else {
         return;
     };

@@ -6,15 +6,16 @@ use std::sync::Arc;
 use ractor::{Actor, RpcReplyPort, SpawnErr};
 use tokio::sync::watch;
 
-use super::actor::{Supervision, SupervisorMsg, SupervisorSettings};
+use super::actor::{AcceptedJob, Supervision, SupervisorMsg, SupervisorSettings};
 use super::address::{Address, Sampler, SupervisorAddress};
 use super::pressure::{Pressure, PressureWatch};
 use super::queue::{QueueLimits, QueueOverview, QueuePosition, UnknownLane};
 use super::queue_stats::collect_queue_stats;
 use super::refusal::SubmitRefusal;
 use super::registry::FindError;
+use super::restored::RestoredJobs;
 use super::retention::RetentionBounds;
-use super::root_supervisor::RootSupervisor;
+use super::root_supervisor::{RootArgs, RootSupervisor};
 use crate::ids::{JobId, TenantId};
 use crate::job::{JobHandle, JobVariables, StopRequest};
 use crate::job_key::JobKey;
@@ -74,14 +75,18 @@ impl fmt::Debug for OnJobEnd {
 }
 
 impl Supervisor {
-    /// Starts the supervisor. If it fails, it is restarted a few times.
+    /// Starts the supervisor, which takes over these jobs. If it fails, it is restarted a few times.
     ///
     /// # Errors
     /// If the actor could not be started.
-    pub async fn start(settings: SupervisorSettings) -> Result<Self, SpawnErr> {
+    pub async fn start(
+        settings: SupervisorSettings,
+        restored: RestoredJobs,
+    ) -> Result<Self, SpawnErr> {
         let (set_current, supervisor_address) = SupervisorAddress::new();
-        Actor::spawn(None, RootSupervisor, (settings, set_current, supervisor_address.clone()))
-            .await?;
+        let address = supervisor_address.clone();
+        let args = RootArgs { settings, restored, set_current, supervisor_address: address };
+        Actor::spawn(None, RootSupervisor, args).await?;
         Ok(Self { supervisor_address })
     }
 
@@ -100,7 +105,14 @@ impl Supervisor {
         let accepted =
             self.supervisor_address.ask_once(|reply| SupervisorMsg::Submit(admission, reply)).await;
         match accepted {
-            Some(accepted) => accepted,
+            Some(Ok(AcceptedJob { job, record })) => {
+                if let Some(record) = record {
+                    // A journal that cannot be written reports its state itself; jobs go on.
+                    record.written().await.ok();
+                }
+                Ok(job)
+            }
+            Some(Err(refusal)) => Err(refusal),
             // A job that was accepted before the failure can be found; its outcome is "lost".
             None => self.find(id).await.map_err(|_| SubmitRefusal::Interrupted),
         }

@@ -4,7 +4,8 @@
 //! The public handle is [`Supervisor`]. Who waits and who may start is decided in `queue/`, who is
 //! freed in `retention.rs`, and when the system stalls too much for another start in
 //! `pressure.rs`; all are pure. `registry.rs` keeps the jobs that are known and why others were
-//! freed. `spending.rs` counts CPU time and starts of tenants.
+//! freed. `spending.rs` counts CPU time and starts of tenants. `restored.rs` takes over the jobs of a
+//! previous server.
 //!
 //! Should the actor fail after all, the root supervisor (`root_supervisor.rs`) starts a new one,
 //! which takes over what is known. Callers reach the actor that supervises now (`address.rs`).
@@ -18,6 +19,7 @@ pub mod queue;
 mod queue_stats;
 mod refusal;
 mod registry;
+mod restored;
 mod retention;
 mod root_supervisor;
 mod spending;
@@ -35,4 +37,5 @@ pub use queue::{
 };
 pub use refusal::{FullQueue, SubmitRefusal, TenantBound};
 pub use registry::{FindError, FreedCause, RetentionScope};
+pub use restored::{RestoredJob, RestoredJobs, RestoredStage};
 pub use retention::{Retention, RetentionBounds};

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
 use std::time::{Duration, Instant, SystemTime};
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::refusal::SubmitRefusal;
@@ -12,6 +13,7 @@ use super::retention::{FinishedJob, FinishedJobs, JobRemains, Retention};
 use crate::ids::{JobId, JobNumber, TenantId};
 use crate::job::JobHandle;
 use crate::job_key::JobKey;
+use crate::journal::{FreedNote, Record, StoredJson, now_ms};
 use crate::telemetry::FreedReason;
 use crate::telemetry::audit::format_rfc3339;
 
@@ -68,6 +70,11 @@ impl Registry {
             self.keys.insert((job.id().tenant(), key.text().to_owned()), job.id());
         }
         self.jobs.insert(job.id(), KnownJob { job, key });
+    }
+
+    /// Remembers a job that a previous server has freed.
+    pub(super) fn restore_freed(&mut self, id: JobId, at: SystemTime, why: FreedCause) {
+        self.freed.note(id, at, why);
     }
 
     pub(super) fn find(&self, id: JobId) -> Result<&JobHandle, FindError> {
@@ -237,7 +244,8 @@ impl FindError {
 const REMEMBERED: usize = 10_000;
 
 /// The cause for which a finished job was freed. Its text names the setting.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum FreedCause {
     /// The job had ended longer ago than finished jobs are kept.
     Age {
@@ -265,7 +273,8 @@ pub enum FreedCause {
 }
 
 /// The owner of the limit that freed a job: all jobs together, or each tenant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum RetentionScope {
     /// The limit of all jobs together.
     All,
@@ -308,6 +317,13 @@ impl fmt::Display for RetentionScope {
             Self::Tenant => "tenant_",
         })
     }
+}
+
+/// Returns the journal record of a job that was freed now.
+pub(super) fn freed_record(job: JobId, why: FreedCause) -> Option<Record> {
+    // Every cause has a JSON form.
+    let why = StoredJson::new(&why).ok()?;
+    Some(Record::Freed(FreedNote { job, at_ms: now_ms(), why }))
 }
 
 /// Displays a time in its largest whole unit: `7 days`, `3 minutes`, `0.5 seconds`.

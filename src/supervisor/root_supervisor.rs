@@ -21,6 +21,7 @@ use super::address::{Address, CurrentSupervisor, SupervisorAddress, watch_for_sh
 use super::handle::Acceptance;
 use super::queue::{Queue, QueueLimits};
 use super::registry::Registry;
+use super::restored::RestoredJobs;
 use super::retention::Retention;
 use crate::ids::JobId;
 use crate::job::SharedJobSettings;
@@ -34,6 +35,17 @@ const SHORT_TIME: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
 pub(super) struct RootSupervisor;
+
+/// The arguments of the root supervisor.
+#[derive(Debug)]
+pub(super) struct RootArgs {
+    pub(super) settings: SupervisorSettings,
+    /// The jobs of a previous server.
+    pub(super) restored: RestoredJobs,
+    /// Publishes the current supervisor.
+    pub(super) set_current: watch::Sender<CurrentSupervisor>,
+    pub(super) supervisor_address: SupervisorAddress,
+}
 
 /// The state of the root supervisor.
 #[derive(Debug)]
@@ -52,13 +64,14 @@ pub(super) struct RootState {
 impl Actor for RootSupervisor {
     type Msg = ();
     type State = RootState;
-    type Arguments = (SupervisorSettings, watch::Sender<CurrentSupervisor>, SupervisorAddress);
+    type Arguments = RootArgs;
 
     async fn pre_start(
         &self,
         myself: ActorRef<()>,
-        (settings, set_current, supervisor_address): Self::Arguments,
+        args: RootArgs,
     ) -> Result<RootState, ActorProcessingErr> {
+        let RootArgs { settings, restored, set_current, supervisor_address } = args;
         let SupervisorSettings { queue, retention, compress_from, job, freed_sender } = settings;
         let (handover_sender, handovers) = mpsc::channel(1);
         let spill_dir = job.log.spill_dir.clone();
@@ -72,7 +85,8 @@ impl Actor for RootSupervisor {
             supervisor_address,
             failures: RecentFailures::default(),
         };
-        root.set_current(Handover::new(queue, retention), myself.get_cell()).await?;
+        let handover = Handover::new(queue, retention, restored);
+        root.set_current(handover, myself.get_cell()).await?;
         tokio::spawn(watch_for_shortages(
             Arc::clone(&root.job.quota),
             root.supervisor_address.clone(),
@@ -191,15 +205,18 @@ pub(super) struct Handover {
     /// Limits and pauses, without jobs.
     pub(super) queue: Queue,
     pub(super) acceptance: Acceptance,
+    /// The jobs of a previous server, for the first supervisor alone.
+    pub(super) restored: RestoredJobs,
 }
 
 impl Handover {
     /// Creates the state of the first supervisor.
-    pub(super) fn new(queue: QueueLimits, retention: Retention) -> Self {
+    fn new(queue: QueueLimits, retention: Retention, restored: RestoredJobs) -> Self {
         Self {
             registry: Registry::new(retention),
             queue: Queue::new(queue),
             acceptance: Acceptance::Open,
+            restored,
         }
     }
 }
@@ -211,6 +228,7 @@ impl Drop for Supervision {
             registry: self.registry.hand_on(),
             queue: self.queue.without_jobs(),
             acceptance: self.acceptance,
+            restored: RestoredJobs::default(),
         };
         // Without a root supervisor the whole program ends, and no successor needs the state.
         self.handover_sender.try_send(handover).ok();

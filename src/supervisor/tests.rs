@@ -40,7 +40,7 @@ async fn supervisor(slots: usize, retention: Retention) -> Supervisor {
     let queue = limits(slots);
     let (freed_sender, _) = mpsc::unbounded_channel();
     let settings = SupervisorSettings { queue, retention, compress_from: None, job, freed_sender };
-    Supervisor::start(settings).await.unwrap()
+    Supervisor::start(settings, RestoredJobs::default()).await.unwrap()
 }
 
 fn admission(number: u64, text: &str) -> SubmitRequest {

@@ -33,11 +33,10 @@ impl LogName {
     }
 
     /// Makes a name of any text: `_` and two hexadecimal digits stand for each byte that is not a
-    /// letter, a digit or `-`. Different texts have different names.
-    ///
-    /// # Errors
-    /// If the text is empty, too long, or only digits.
-    pub fn escape(text: &str) -> Result<Self, InvalidLogName> {
+    /// letter, a digit or `-`. A text that is too long is cut, with a hash of the whole text at its
+    /// end. Different texts have different names.
+    #[must_use]
+    pub fn from_text(text: &str) -> Self {
         let mut name = String::with_capacity(text.len());
         for byte in text.bytes() {
             match byte {
@@ -45,7 +44,14 @@ impl LogName {
                 _ => name.push_str(&format!("_{byte:02x}")),
             }
         }
-        Self::new(&name)
+        if name.bytes().all(|byte| byte.is_ascii_digit()) {
+            name.push('_');
+        }
+        if name.len() > MAX_NAME {
+            name.truncate(MAX_NAME - 33);
+            name.push_str(&format!("_{:032x}", hash(text.as_bytes())));
+        }
+        Self(name.into())
     }
 
     /// The name as text.
@@ -53,6 +59,13 @@ impl LogName {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// The FNV-1a hash of 128 bits, which stays the same in all versions of this program.
+fn hash(bytes: &[u8]) -> u128 {
+    const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+    const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
+    bytes.iter().fold(OFFSET, |hash, byte| (hash ^ u128::from(*byte)).wrapping_mul(PRIME))
 }
 
 impl TryFrom<String> for LogName {
@@ -171,7 +184,11 @@ mod tests {
         for name in ["", "a", "a.", "a.txt", "a.0.log", "a.07.log", "a.+7.log", "a.1.idx", "007"] {
             assert_eq!(SpillFileName::parse(name), None, "{name}");
         }
-        assert_eq!(LogName::escape("t.a_b/c@d-1").unwrap().as_str(), "t_2ea_5fb_2fc_40d-1");
+        assert_eq!(LogName::from_text("t.a_b/c@d-1").as_str(), "t_2ea_5fb_2fc_40d-1");
+        assert_eq!(LogName::from_text("12").as_str(), "12_");
+        let long = |last: char| LogName::from_text(&format!("{}{last}", "/".repeat(100)));
+        assert_ne!(long('1'), long('2'));
+        assert_eq!(LogName::new(long('1').as_str()), Ok(long('1')));
         for name in ["", "12", "a/b", "..", "a.b", "ä", &"a".repeat(221)] {
             assert!(LogName::new(name).is_err(), "{name}");
         }

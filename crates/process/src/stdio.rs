@@ -13,7 +13,7 @@ use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::{Errno, fcntl_dupfd_cloexec, ioctl_fionbio, pread, retry_on_intr};
-use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
+use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 use tokio::io::unix::AsyncFd;
@@ -63,10 +63,17 @@ impl OutputPipe {
 
     /// Notes the end of the output: from then on no process minds that the keeper holds it.
     fn note_end(&self, read: io::Result<usize>, room: usize) -> io::Result<usize> {
-        if let (Ok(0), 1.., Some(kept)) = (&read, room, &self.kept) {
-            kept.mark_over();
+        if let (Ok(0), 1..) = (&read, room) {
+            self.mark_ended();
         }
         read
+    }
+
+    /// Notes the end of the output that a caller of [`OutputPipe::try_take`] has found.
+    pub fn mark_ended(&self) {
+        if let Some(kept) = &self.kept {
+            kept.mark_over();
+        }
     }
 
     /// Makes the runtime report when there is something to read. Data that is already there is
@@ -129,29 +136,31 @@ impl OutputPipe {
         self.note_end(read_into(&self.file, buffer), room)
     }
 
-    /// Moves at most `most` available bytes to `file` at `offset`, which grows by their number,
-    /// without copying them to this process: each byte is in the pipe or in the file at any moment.
-    /// Returns the number of bytes; 0 is the end.
+    /// Takes data out of the pipe with `take`, which must not wait. `WouldBlock` of `take` means that
+    /// nothing is there.
     ///
     /// # Errors
-    /// `WouldBlock` if nothing is there, or the error of the file. `InvalidInput` if the file system
-    /// cannot do this: then read and write instead.
-    pub fn try_splice(
+    /// The error of `take`; `WouldBlock` also if the runtime has not reported that something is
+    /// there.
+    pub fn try_take<T>(
         &self,
-        file: BorrowedFd<'_>,
-        offset: &mut u64,
-        most: usize,
-    ) -> io::Result<usize> {
-        let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
-        let mut move_bytes = || {
-            let moved =
-                retry_on_intr(|| splice(&self.file, None, file, Some(&mut *offset), most, flags));
-            self.note_end(map_terminal_end(moved), most)
-        };
+        mut take: impl FnMut(BorrowedFd<'_>) -> io::Result<T>,
+    ) -> io::Result<T> {
         match &self.readiness {
-            Some(readiness) => readiness.try_io(Interest::READABLE, |_| move_bytes()),
-            None => move_bytes(),
+            Some(readiness) => readiness.try_io(Interest::READABLE, |_| take(self.file.as_fd())),
+            None => self.try_take_now(take),
         }
+    }
+
+    /// Does the same even if the runtime has not reported yet that something is there.
+    ///
+    /// # Errors
+    /// The error of `take`.
+    pub fn try_take_now<T>(
+        &self,
+        mut take: impl FnMut(BorrowedFd<'_>) -> io::Result<T>,
+    ) -> io::Result<T> {
+        take(self.file.as_fd())
     }
 
     /// Gives a process that writes a lot a larger pipe, so that reader and writer switch less

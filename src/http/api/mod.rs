@@ -3,7 +3,7 @@
 //! ```text
 //! GET /jobs/{id}/output → request (parameters) → negotiation (what is sent, pure) → jobs (block by block)
 //! GET /jobs, /jobs/{id}, /jobs/{id}/digest → the MCP handler's structured form
-//! /queue, /drain, /reload, /log-level → what an operator sees and changes
+//! /queue, /drain, /reload, /log-level, /upgrade → what an operator sees and changes
 //! ```
 //!
 //! **Invariant:** a response holds one block in memory at a time, whatever its length and however
@@ -14,6 +14,8 @@ pub(super) mod jobs;
 mod negotiation;
 pub(super) mod operator;
 mod request;
+pub(super) mod upgrade;
 
 pub(super) use request::{ApiError, ApiState};
 pub use request::{ReloadedSettings, ServerControl};
+pub use upgrade::{ServerGeneration, UpgradeControl};

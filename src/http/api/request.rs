@@ -17,6 +17,7 @@ use serde_json::{Map, Value, json};
 use thiserror::Error;
 use tokio::sync::{Semaphore, watch};
 
+use super::upgrade::UpgradeControl;
 use crate::filter::FilterError;
 use crate::ids::{JobNumberError, TenantError};
 use crate::mcp::{DigestError, Handler};
@@ -152,6 +153,8 @@ pub(in crate::http) enum ApiError {
     Lane(#[from] UnknownLane),
     #[error("not reloaded, the old settings stay in force: {0}")]
     Reload(String),
+    #[error("not upgraded, the running server stays: {0}")]
+    Upgrade(String),
     #[error("{0}; the old filter stays in force")]
     LogFilter(#[from] FilterError),
     #[error(transparent)]
@@ -201,6 +204,7 @@ impl ApiError {
             Self::BadBody { .. } => "bad_body",
             Self::Lane(_) => "unknown_lane",
             Self::Reload(_) => "not_reloaded",
+            Self::Upgrade(_) => "not_upgraded",
             Self::LogFilter(error) => error.code(),
             Self::Tenant(_) => "bad_tenant",
             Self::Outside { .. } => "range_not_satisfiable",
@@ -219,7 +223,7 @@ impl ApiError {
             | Self::LogFilter(_)
             | Self::Tenant(_) => StatusCode::BAD_REQUEST,
             Self::NotAdmin => StatusCode::FORBIDDEN,
-            Self::Reload(_) => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::Reload(_) | Self::Upgrade(_) => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Job(FindError::Unknown { .. }) | Self::Stream(_) | Self::NoSuchPath => {
                 StatusCode::NOT_FOUND
             }
@@ -257,6 +261,7 @@ impl IntoResponse for ApiError {
             | Self::BadBody { .. }
             | Self::Lane(_)
             | Self::Reload(_)
+            | Self::Upgrade(_)
             | Self::LogFilter(_)
             | Self::Tenant(_)
             | Self::NotKept { .. }
@@ -315,12 +320,13 @@ pub struct ServerControl {
     reload: Arc<ReloadFn>,
     after_drain: watch::Sender<AfterDrain>,
     log_filter: LogFilter,
+    upgrade: Option<UpgradeControl>,
 }
 
 impl ServerControl {
     /// Creates the operations. `reload` reads the settings again and returns what changed;
     /// `after_drain` receives what to do once the server has drained; `log_filter` changes
-    /// the filter of log lines.
+    /// the filter of log lines; `upgrade` replaces the server, if it has a keeper.
     #[must_use]
     pub fn new(
         reload: impl Fn(CallerIdentity) -> BoxFuture<'static, Result<ReloadedSettings, String>>
@@ -329,8 +335,13 @@ impl ServerControl {
         + 'static,
         after_drain: watch::Sender<AfterDrain>,
         log_filter: LogFilter,
+        upgrade: Option<UpgradeControl>,
     ) -> Self {
-        Self { reload: Arc::new(reload), after_drain, log_filter }
+        Self { reload: Arc::new(reload), after_drain, log_filter, upgrade }
+    }
+
+    pub(super) const fn upgrade(&self) -> Option<&UpgradeControl> {
+        self.upgrade.as_ref()
     }
 
     pub(super) async fn reload(&self, caller: CallerIdentity) -> Result<ReloadedSettings, String> {

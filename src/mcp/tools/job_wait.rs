@@ -154,7 +154,13 @@ pub(super) async fn wait_for_jobs(
         }
     };
     let progress = || progress_line(waits.iter().map(|wait| wait.job));
-    match wait_for(call, limit, event, progress).await {
+    let end = tokio::select! {
+        biased;
+        end = wait_for(call, limit, event, progress) => end,
+        // The next server answers the next wait.
+        () = call.client.wait_until_replaced() => WaitEnd::Over,
+    };
+    match end {
         WaitEnd::Done((events, port)) => JobsWaitEnd { end: WaitEnd::Done(events), port },
         WaitEnd::Over => JobsWaitEnd { end: WaitEnd::Over, port },
         WaitEnd::Cancelled(intent) => JobsWaitEnd { end: WaitEnd::Cancelled(intent), port },

@@ -188,6 +188,21 @@ impl Queue {
         self.join(tenant);
     }
 
+    /// Adds a job that runs already, without checking limits: a job of a previous server. More jobs
+    /// than slots may run then, until some of them end.
+    pub fn adopt_running(&mut self, id: JobId, tenant: TenantId, lane: &str) {
+        self.leave(tenant);
+        let name: Arc<str> =
+            self.lanes.get_key_value(lane).map_or_else(|| lane.into(), |(name, _)| name.clone());
+        self.lanes.entry(Arc::clone(&name)).or_default().running += 1;
+        let member = self.members.entry(tenant).or_insert_with(QueuedTenant::new);
+        member.running += 1;
+        member.lanes.entry(Arc::clone(&name)).or_default().running.insert(id);
+        self.running += 1;
+        self.jobs.insert(id, Entry { tenant, lane: name, stage: Stage::Running });
+        self.join(tenant);
+    }
+
     /// Returns the job whose turn it is, if one may start, and counts it as running.
     #[expect(clippy::should_implement_trait, reason = "a queue is no iterator: it is asked again")]
     pub fn next(&mut self) -> Option<JobId> {

@@ -12,6 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 use time::{OffsetDateTime, PrimitiveDateTime};
 
+use super::open_jobs::AuditedJob;
 use crate::confinement::GrantedConfinement;
 use crate::ids::JobId;
 use crate::outcome::{Outcome, format_not_run};
@@ -339,6 +340,11 @@ pub(super) struct ParsedLine {
     what: Option<String>,
     damaged_bytes: Option<u64>,
     damaged_sha256: Option<Sha256Hash>,
+    tenant: Option<String>,
+    job: Option<u64>,
+    verdict: Option<String>,
+    trace_id: Option<String>,
+    detail: Option<String>,
 }
 
 impl ParsedLine {
@@ -357,6 +363,34 @@ impl ParsedLine {
 
     pub(super) fn is_note(&self, what: &str) -> bool {
         self.event == "note" && self.what.as_deref() == Some(what)
+    }
+
+    /// Returns the job that this line allows.
+    pub(super) fn allowed_job(&self) -> Option<AuditedJob> {
+        let is_allowed = self.event == "decision" && self.verdict.as_deref() == Some("allowed");
+        self.audited_job().filter(|_| is_allowed)
+    }
+
+    /// Returns the job whose end this line reports.
+    pub(super) fn ended_job(&self) -> Option<AuditedJob> {
+        self.audited_job().filter(|_| self.event == "ending")
+    }
+
+    fn audited_job(&self) -> Option<AuditedJob> {
+        Some(AuditedJob {
+            tenant: self.tenant.clone()?,
+            number: self.job?,
+            trace_id: self.trace_id.clone()?,
+        })
+    }
+
+    /// Returns the tenant and the number of the job that was allowed and then not accepted, if this
+    /// line is the note about one: its detail begins with `job 12 of local:`.
+    pub(super) fn unaccepted_job(&self) -> Option<(&str, u64)> {
+        let detail = self.detail.as_deref().filter(|_| self.is_note("not_accepted"))?;
+        let (number, rest) = detail.strip_prefix("job ")?.split_once(" of ")?;
+        let (tenant, _) = rest.split_once(": ")?;
+        Some((tenant, number.parse().ok()?))
     }
 
     /// `true` if the line is the note about this half-written line.

@@ -26,6 +26,7 @@
 mod entry;
 mod handle;
 mod log_files;
+mod open_jobs;
 mod resume;
 mod verify;
 mod writer;
@@ -35,5 +36,6 @@ mod tests;
 
 pub use entry::{AuditDecision, DecisionEntry, EndingEntry, NoteEntry, format_rfc3339};
 pub use handle::AuditLog;
+pub use open_jobs::{AuditedJob, find_open_jobs};
 pub use verify::{EntryStamp, LineLocation, VerifyError, VerifyReport, verify};
 pub use writer::{AuditError, AuditLogSettings};

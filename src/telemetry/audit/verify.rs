@@ -9,6 +9,7 @@ use thiserror::Error;
 
 use super::entry::{ChainLink, Damage, ParsedLine};
 use super::log_files::{self, Head, LockedHead};
+use super::open_jobs::{AuditedJob, OpenJobs};
 use super::resume::ROTATED;
 use crate::private_files::Symlinks;
 
@@ -147,6 +148,8 @@ pub struct VerifyReport {
     pub last: Option<EntryStamp>,
     /// The half-written lines; the entry after each is a note about it.
     pub damaged: Vec<LineLocation>,
+    /// The jobs that were allowed and have no ending, with the lines of their decisions.
+    pub open_jobs: Vec<(AuditedJob, LineLocation)>,
 }
 
 /// The first problem of a log.
@@ -283,6 +286,7 @@ pub(super) struct ChainChecker {
     /// A line that does not fit. The next line may be a note that a writer was interrupted there.
     pending: Option<PendingLine>,
     damaged: Vec<LineLocation>,
+    open_jobs: OpenJobs<LineLocation>,
 }
 
 #[derive(Debug)]
@@ -302,7 +306,15 @@ struct LastEntry {
 impl ChainChecker {
     /// Starts the check of a chain whose head names `sealed` as the last entry.
     pub(super) const fn new(sealed: Option<ChainLink>) -> Self {
-        Self { sealed, lines: 0, first: None, last: None, pending: None, damaged: Vec::new() }
+        Self {
+            sealed,
+            lines: 0,
+            first: None,
+            last: None,
+            pending: None,
+            damaged: Vec::new(),
+            open_jobs: OpenJobs::new(),
+        }
     }
 
     /// Checks the next line, without its newline.
@@ -352,6 +364,7 @@ impl ChainChecker {
             return Err(VerifyError::Changed { location });
         }
         self.lines += 1;
+        self.open_jobs.add_line(&read, || location.clone());
         self.first.get_or_insert_with(|| EntryStamp { seq: read.seq, time: read.time.clone() });
         self.last = Some(LastEntry { location, link, time: read.time });
         Ok(())
@@ -366,8 +379,9 @@ impl ChainChecker {
             check_end(last, sealed)?;
         }
         let last = self.last.map(|last| EntryStamp { seq: last.link.seq, time: last.time });
-        let Self { lines, first, damaged, .. } = self;
-        Ok(VerifyReport { lines, files, first, last, damaged })
+        let Self { lines, first, damaged, open_jobs, .. } = self;
+        let open_jobs = open_jobs.into_jobs().into_iter().collect();
+        Ok(VerifyReport { lines, files, first, last, damaged, open_jobs })
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::actors::update_actor_gauges;
-use crate::ids::TenantId;
+use crate::ids::{JobId, TenantId};
 use crate::telemetry::labels::{HostResource, key};
 use crate::telemetry::logging;
 use crate::telemetry::names::{output, process, queue};
@@ -100,6 +100,39 @@ pub fn spill_dir_unusable(path: &Path, why: &dyn Display) {
         ?why,
         "output beyond memory cannot be stored; set server.data_dir to a writable directory"
     );
+}
+
+/// The journal cannot be opened, so jobs end with the server.
+pub fn journal_unusable(why: &dyn std::error::Error) {
+    let cause = why.source().map(ToString::to_string).unwrap_or_default();
+    let why = why.to_string();
+    tracing::error!(?why, ?cause, "no journal: jobs end with this server, and are forgotten then");
+}
+
+/// Another server is about to take over the jobs of this one.
+pub fn handover_begun(program: &Path) {
+    tracing::info!(?program, "handing the jobs over to another server");
+}
+
+/// All that the next server needs is recorded.
+pub fn handover_ready() {
+    tracing::info!("jobs handed over");
+}
+
+/// An upgrade that a signal requested was refused.
+pub fn upgrade_refused(why: &str) {
+    tracing::warn!(?why, "not upgraded");
+}
+
+/// A job of a previous server cannot be restored from the journal.
+pub fn job_not_restored(id: JobId, why: &dyn Display) {
+    let why = why.to_string();
+    tracing::error!(tenant = %id.tenant(), job_id = %id, ?why, "job not restored");
+}
+
+/// The keeper held processes that belong to no known job; they were ended.
+pub fn unknown_process_ended(name: &str) {
+    tracing::warn!(name, "processes of an unknown job ended");
 }
 
 /// The data directory cannot be locked, so a second server on it would not be noticed.
@@ -264,6 +297,12 @@ pub(in crate::telemetry) fn update_process_metrics(disk_space: Option<DiskSpace>
         output::DISK_SIZE.unlabeled().set(space.size as f64);
     }
     process::LOG_DROPPED.unlabeled().absolute(logging::count_dropped_lines());
+}
+
+/// The secret of tickets cannot be saved, so tickets end with this server.
+pub fn ticket_secret_not_saved(path: &Path, why: &dyn Display) {
+    let why = why.to_string();
+    tracing::warn!(?path, ?why, "secret of tickets not saved; tickets end with this server");
 }
 
 /// The next job number cannot be saved, so numbers may repeat after a restart.

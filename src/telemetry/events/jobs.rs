@@ -83,6 +83,14 @@ pub fn job_started(id: JobId, queued: Duration) -> ActiveJob {
     ActiveJob { id, started: Instant::now(), end: JobEndLabels::LOST, stopping: None }
 }
 
+/// A job that a previous server started at `started` goes on.
+#[must_use = "dropping the guard counts the job as over"]
+pub fn job_resumed(id: JobId, started: Instant) -> ActiveJob {
+    tracing::info!(tenant = %id.tenant(), job_id = %id, "job resumed");
+    jobs::RUNNING.unlabeled().increment(1);
+    ActiveJob { id, started, end: JobEndLabels::LOST, stopping: None }
+}
+
 /// A job ended before it ran, for example because it was stopped in the queue.
 pub fn job_ended_before_start(id: JobId, outcome: &Outcome) {
     job_over(id, JobEndLabels::from_outcome(outcome), Duration::ZERO);

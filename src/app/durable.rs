@@ -1,0 +1,238 @@
+//! The part of `serve` that outlives one server: its journal, and the keeper that holds its
+//! processes and listeners.
+
+use std::collections::HashSet;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use std::{fs, io, thread};
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::error::AppError;
+use super::{module_settings, rules};
+use crate::bounded_read::{FILE_READ_TIMEOUT, run_with_timeout};
+use crate::config::{Environment, Settings};
+use crate::http::{InheritedListeners, Server, ServerGeneration, UpgradeControl};
+use crate::journal::{Journal, JournalError};
+use crate::process::{Host, KeeperClient, KeeperNotice};
+use crate::service::PreviousServer;
+use crate::telemetry::audit::{self, AuditedJob};
+use crate::telemetry::events;
+
+/// The share of the service manager's watchdog time after which the server reports that it is alive.
+const WATCHDOG_SHARE: u32 = 3;
+
+/// What a server keeps beyond its own life. The default is that of a server for one client or one
+/// command: nothing.
+#[derive(Debug, Default)]
+pub(super) struct DurableState {
+    /// The file that keeps job numbers.
+    pub(super) numbers: Option<PathBuf>,
+    /// The file that keeps the secret of tickets.
+    pub(super) tickets: Option<PathBuf>,
+    pub(super) journal: Option<Journal>,
+    /// The jobs that the previous server has left.
+    pub(super) previous: PreviousServer,
+}
+
+impl DurableState {
+    /// Opens the state of `serve`, and takes the processes of the previous server over. Must be
+    /// called inside the runtime.
+    ///
+    /// # Errors
+    /// If the journal was written by a newer version, or cannot be read.
+    pub(super) fn open(settings: &Settings, host: &Host) -> Result<Self, AppError> {
+        let numbers = Some(module_settings::numbers_file(settings));
+        let Some(durability) = settings.server.durability else {
+            return Ok(Self { numbers, ..Self::default() });
+        };
+        let directory = settings.server.data_dir.join("journal");
+        let (journal, jobs) = match Journal::open(&directory, durability) {
+            Ok(opened) => opened,
+            // Jobs run without a record rather than not at all.
+            Err(error @ JournalError::Unusable { .. }) => {
+                events::journal_unusable(&error);
+                return Ok(Self { numbers, ..Self::default() });
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let processes = host.take_kept_processes();
+        Ok(Self {
+            numbers,
+            tickets: Some(settings.server.data_dir.join("tickets.key")),
+            journal: Some(journal),
+            previous: PreviousServer { jobs, processes, without_ending: find_open_jobs(settings) },
+        })
+    }
+}
+
+/// Returns the jobs whose endings are missing in the audit log.
+fn find_open_jobs(settings: &Settings) -> HashSet<AuditedJob> {
+    let Some(path) = rules::audit_file(settings) else { return HashSet::new() };
+    let found = run_with_timeout(FILE_READ_TIMEOUT, move || audit::find_open_jobs(&path)).flatten();
+    // A log that cannot be read is reported when it is opened for writing.
+    found.unwrap_or_default().into_iter().collect()
+}
+
+/// The connection of a server to its keeper, if it has one.
+#[derive(Debug, Clone)]
+pub(super) struct KeeperLink {
+    client: Option<KeeperClient>,
+    /// The program that is to take over, once an upgrade was requested.
+    upgrade: watch::Sender<Option<PathBuf>>,
+    /// Cancelled when the keeper is gone.
+    gone: CancellationToken,
+}
+
+impl KeeperLink {
+    /// Watches the keeper, in a thread of its own.
+    ///
+    /// # Errors
+    /// If the thread cannot be created.
+    pub(super) fn new(client: Option<KeeperClient>) -> io::Result<Self> {
+        let gone = CancellationToken::new();
+        if let Some(keeper) = client.clone() {
+            let gone = gone.clone();
+            thread::Builder::new().name("keeper-watch".to_owned()).spawn(move || {
+                keeper.wait_for_keeper_end();
+                gone.cancel();
+            })?;
+        }
+        Ok(Self { client, upgrade: watch::Sender::new(None), gone })
+    }
+
+    /// Takes the listeners of the previous server.
+    pub(super) fn take_listeners(&self) -> InheritedListeners {
+        let Some(keeper) = &self.client else { return InheritedListeners::default() };
+        let names = keeper.held_file_names().into_iter();
+        let named = names.filter_map(|name| keeper.take_file(&name).map(|file| (name, file)));
+        named.collect::<Vec<_>>().into()
+    }
+
+    /// Makes the keeper hold the listeners of this server.
+    pub(super) fn hold_listeners(&self, server: &Server) -> io::Result<()> {
+        let Some(keeper) = &self.client else { return Ok(()) };
+        for (name, fd) in server.named_listeners() {
+            keeper.hold_file(name, fd)?;
+        }
+        Ok(())
+    }
+
+    /// Reports that the server serves requests, and goes on to report that it is alive if the service
+    /// manager wants to know.
+    pub(super) fn start(&self, environment: &Environment) -> io::Result<()> {
+        let Some(keeper) = self.client.clone() else { return Ok(()) };
+        keeper.set_ready()?;
+        if let Some(time) = environment.watchdog_time() {
+            tokio::spawn(report_alive(keeper, time / WATCHDOG_SHARE));
+        }
+        Ok(())
+    }
+
+    /// Tells the service manager, through the keeper.
+    pub(super) fn notify(&self, notice: KeeperNotice) {
+        if let Some(keeper) = &self.client {
+            // Without a keeper nobody wants to know.
+            keeper.notify(notice).ok();
+        }
+    }
+
+    /// Returns once the keeper is gone; never for a server without one.
+    pub(super) async fn wait_until_gone(&self) {
+        self.gone.cancelled().await;
+    }
+
+    /// Returns the program that is to take over, once an upgrade was requested.
+    pub(super) async fn wait_for_upgrade(&self) -> PathBuf {
+        let mut upgrade = self.upgrade.subscribe();
+        let requested = upgrade.wait_for(Option::is_some).await;
+        // The sender is a part of `self`, so it is not gone.
+        requested.ok().and_then(|program| program.clone()).unwrap_or_default()
+    }
+
+    /// Requests an upgrade; `None` is the program that was started.
+    pub(super) fn request_upgrade(&self, program: Option<PathBuf>) -> Result<(), String> {
+        if self.client.is_none() {
+            return Err("this server has no keeper (`server.durability` is \"off\")".to_owned());
+        }
+        let program = match program {
+            Some(program) => program,
+            None => started_program().map_err(|error| error.to_string())?,
+        };
+        check_program(&program)?;
+        self.upgrade.send_replace(Some(program));
+        Ok(())
+    }
+
+    /// Requests an upgrade to the program that was started, after a signal.
+    pub(super) async fn upgrade_on_signal(self) {
+        if let Err(why) = self.request_upgrade(None) {
+            events::upgrade_refused(&why);
+        }
+    }
+
+    /// Returns the control for operators, if the server can be upgraded.
+    pub(super) fn upgrade_control(&self) -> Option<UpgradeControl> {
+        let keeper = self.client.as_ref()?;
+        let generation =
+            ServerGeneration { number: keeper.generation(), last_failure: keeper.last_failure() };
+        let link = self.clone();
+        Some(UpgradeControl::new(generation, move |program| link.request_upgrade(program)))
+    }
+
+    /// Tells the keeper which program to start when this server has exited.
+    pub(super) fn announce_upgrade(&self, program: &Path) -> io::Result<()> {
+        self.client.as_ref().map_or(Ok(()), |keeper| keeper.request_upgrade(program))
+    }
+}
+
+async fn report_alive(keeper: KeeperClient, pause: Duration) {
+    loop {
+        tokio::time::sleep(pause).await;
+        if keeper.notify(KeeperNotice::Alive).is_err() {
+            return;
+        }
+    }
+}
+
+/// Returns the path of the program that was started; a file that has replaced it has the same path.
+fn started_program() -> io::Result<PathBuf> {
+    let path = std::env::current_exe()?;
+    let text = path.to_string_lossy();
+    Ok(text.strip_suffix(" (deleted)").map_or_else(|| path.clone(), PathBuf::from))
+}
+
+fn check_program(path: &Path) -> Result<(), String> {
+    let shown = path.display();
+    let file = fs::metadata(path).map_err(|error| format!("{shown}: {error}"))?;
+    if file.is_file() && file.permissions().mode() & 0o111 != 0 {
+        return Ok(());
+    }
+    Err(format!("{shown} is not an executable file"))
+}
+
+/// Creates the host of a server, with the identity of its keeper if it has one.
+pub(super) fn new_host(keeper: Option<&KeeperClient>) -> Result<Arc<Host>, AppError> {
+    let host = keeper.map_or_else(Host::new, |keeper| Host::new_kept(keeper.clone()));
+    host.map(Arc::new).map_err(AppError::Host)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_executable_file_can_take_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("program");
+        assert!(check_program(&file).unwrap_err().contains("program"));
+        fs::write(&file, "").unwrap();
+        assert!(check_program(&file).unwrap_err().contains("not an executable file"));
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(check_program(&file), Ok(()));
+        assert!(check_program(folder.path()).is_err());
+    }
+}
