@@ -263,7 +263,11 @@ struct RunCursor {
 }
 
 impl RunCursor {
-    fn new(segment: &LogSegment, range: &Range<u64>, direction: Direction) -> io::Result<Self> {
+    fn new(
+        segment: &Arc<LogSegment>,
+        range: &Range<u64>,
+        direction: Direction,
+    ) -> io::Result<Self> {
         let number = match direction {
             Direction::Forward => run_number_at(segment, range.start)?.unwrap_or(0),
             Direction::Backward => {
@@ -273,14 +277,14 @@ impl RunCursor {
         Ok(Self { fetched: Vec::new(), number, direction })
     }
 
-    fn next(&mut self, segment: &LogSegment) -> io::Result<Option<StreamRun>> {
+    fn next(&mut self, segment: &Arc<LogSegment>) -> io::Result<Option<StreamRun>> {
         if self.fetched.is_empty() {
             self.fetch(segment)?;
         }
         Ok(self.fetched.pop())
     }
 
-    fn fetch(&mut self, segment: &LogSegment) -> io::Result<()> {
+    fn fetch(&mut self, segment: &Arc<LogSegment>) -> io::Result<()> {
         match self.direction {
             Direction::Forward => {
                 self.fetched = segment.runs(self.number..self.number + RUNS_AT_ONCE)?;
@@ -297,7 +301,7 @@ impl RunCursor {
     }
 }
 
-fn run_number_at(segment: &LogSegment, offset: u64) -> io::Result<Option<u64>> {
+fn run_number_at(segment: &Arc<LogSegment>, offset: u64) -> io::Result<Option<u64>> {
     Ok(segment.find_run(|run| run.offset <= offset)?.map(|(number, _)| number))
 }
 
@@ -313,7 +317,7 @@ struct ReadAhead {
 
 impl ReadAhead {
     /// Makes sure that a range is in the window.
-    fn cover(&mut self, segment: &LogSegment, range: &Range<u64>) -> io::Result<()> {
+    fn cover(&mut self, segment: &Arc<LogSegment>, range: &Range<u64>) -> io::Result<()> {
         let is_outside =
             range.start < self.start || range.end > self.start + self.bytes.len() as u64;
         if is_outside { self.load(segment, range) } else { Ok(()) }
@@ -325,7 +329,7 @@ impl ReadAhead {
         &self.bytes[from..from + (range.end - range.start) as usize]
     }
 
-    fn load(&mut self, segment: &LogSegment, range: &Range<u64>) -> io::Result<()> {
+    fn load(&mut self, segment: &Arc<LogSegment>, range: &Range<u64>) -> io::Result<()> {
         let length = (range.end - range.start).max(READ_AT_LEAST);
         let (start, end) = match self.direction {
             Direction::Forward => (range.start, range.start.saturating_add(length)),

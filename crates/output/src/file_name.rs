@@ -1,5 +1,6 @@
 //! The names of spill files.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -7,6 +8,10 @@ use serde::{Deserialize, Serialize};
 
 /// The longest name of a log: with the ending of a part, it fits into a file name.
 const MAX_NAME: usize = 220;
+
+/// The end of the names of segments, as they were written and compressed.
+pub(crate) const RAW_ENDING: &str = ".log";
+pub(crate) const COMPRESSED_ENDING: &str = ".zst";
 
 /// The name of a durable log, from which the names of its files are made. Letters, digits, `-` and
 /// `_`; not only digits.
@@ -66,6 +71,12 @@ fn hash(bytes: &[u8]) -> u128 {
     const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
     bytes.iter().fold(OFFSET, |hash, byte| (hash ^ u128::from(*byte)).wrapping_mul(PRIME))
+}
+
+impl Borrow<str> for LogName {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
 }
 
 impl TryFrom<String> for LogName {
@@ -147,10 +158,10 @@ impl fmt::Display for SpillFileName {
         match self {
             Self::Temporary(number) => write!(f, "{number}"),
             Self::OfLog { log, part } => match part {
-                FilePart::Segment(0) => write!(f, "{}.log", log.0),
-                FilePart::Segment(start) => write!(f, "{}.{start}.log", log.0),
-                FilePart::Compressed(0) => write!(f, "{}.zst", log.0),
-                FilePart::Compressed(start) => write!(f, "{}.{start}.zst", log.0),
+                FilePart::Segment(0) => write!(f, "{}{RAW_ENDING}", log.0),
+                FilePart::Segment(start) => write!(f, "{}.{start}{RAW_ENDING}", log.0),
+                FilePart::Compressed(0) => write!(f, "{}{COMPRESSED_ENDING}", log.0),
+                FilePart::Compressed(start) => write!(f, "{}.{start}{COMPRESSED_ENDING}", log.0),
                 FilePart::Positions => write!(f, "{}.idx", log.0),
             },
         }

@@ -77,8 +77,8 @@ pub fn open_durable_log(
     LogWriter::open(settings, bounds, content, LogProgress::default(), Some(durable))
 }
 
-const fn new_durable_store() -> SegmentStore {
-    SegmentStore::Durable(DurableBytes { file: None, in_file: 0, copy: Some(Vec::new()) })
+fn new_durable_store() -> SegmentStore {
+    SegmentStore::Durable(DurableBytes::new())
 }
 
 /// The result of [`LogWriter::append_from`].
@@ -225,7 +225,8 @@ impl LogWriter {
         self.now.closed = true;
         self.publish();
         if self.durable.is_some() {
-            self.log.segments().iter().for_each(|segment| self.keep_memory_for_a_while(segment));
+            let dir = &self.settings.spill_dir;
+            self.log.segments().iter().for_each(|segment| segment.keep_memory(dir));
         }
     }
 
@@ -234,17 +235,6 @@ impl LogWriter {
         if self.now.closed {
             self.log.close(self.now);
         }
-    }
-
-    /// Keeps the memory of a closed durable log until newer logs need it.
-    fn keep_memory_for_a_while(&self, segment: &Arc<LogSegment>) {
-        let weak = Arc::downgrade(segment);
-        let release = Box::new(move || {
-            if let Some(segment) = weak.upgrade() {
-                segment.release_memory();
-            }
-        });
-        self.settings.spill_dir.keep_closed_memory(segment.releasable_bytes(), release);
     }
 
     /// Records that the last server crashed here, and may have read up to this many bytes without
@@ -503,22 +493,19 @@ impl LogWriter {
         };
         let limit = self.settings.memory_bytes;
         let taken = match (&mut store.copy, written.lost) {
-            (copy, None) => {
-                keep_copy(copy, bytes, limit);
-                written
-            }
-            (Some(copy), Some(why)) if limit - copy.len() > written.bytes => {
-                let kept = bytes.len().min(limit - copy.len());
-                push_bounded(copy, &bytes[..kept], limit);
+            (Some(copy), Some(why)) if limit - copy.bytes.len() > written.bytes => {
+                let kept = bytes.len().min(limit - copy.bytes.len());
+                push_bounded(&mut copy.bytes, &bytes[..kept], limit);
+                copy.in_file += written.bytes as u64;
                 StoredPrefix { bytes: kept, lost: (kept < bytes.len()).then_some(why) }
             }
-            // The file has all that is kept.
-            (copy, Some(_)) => {
-                keep_copy(copy, &bytes[..written.bytes], limit);
+            // Nothing changes: the copy may have bytes that the file does not have.
+            _ if written.bytes == 0 => written,
+            _ => {
+                store.add_written(&bytes[..written.bytes], limit);
                 written
             }
         };
-        store.in_file += written.bytes as u64;
         inner.charge.put_back(Tier::Disk, (room - taken.bytes) as u64);
         StoredPrefix { bytes: taken.bytes, lost: taken.lost.or(lost) }
     }
@@ -607,19 +594,21 @@ impl LogWriter {
         let (unstored, in_file) = {
             let mut inner = self.segment.lock();
             let SegmentStore::Durable(store) = &mut inner.store else { return Ok(()) };
-            let Some(copy) = &store.copy else { return Ok(()) };
+            let Some(copy) = &mut store.copy else { return Ok(()) };
             // If somebody has truncated the file, memory has the bytes.
-            store.in_file = store.in_file.min(file.metadata()?.len());
-            let unstored = copy.get(store.in_file as usize..).unwrap_or_default();
+            copy.in_file = copy.in_file.min(file.metadata()?.len());
+            let unstored = copy.bytes.get(copy.in_file as usize..).unwrap_or_default();
             if unstored.is_empty() {
                 return Ok(());
             }
-            (unstored.to_vec(), store.in_file)
+            (unstored.to_vec(), copy.in_file)
         };
         let written = file.write_all_at(&unstored, in_file);
         self.settings.spill_dir.counters().checked(SpillOperation::Write, written)?;
-        if let SegmentStore::Durable(store) = &mut self.segment.lock().store {
-            store.in_file += unstored.len() as u64;
+        if let SegmentStore::Durable(DurableBytes { copy: Some(copy), .. }) =
+            &mut self.segment.lock().store
+        {
+            copy.in_file += unstored.len() as u64;
         }
         Ok(())
     }
@@ -711,8 +700,7 @@ impl LogWriter {
             return Ok(Some(bytes));
         }
         if let SegmentStore::Durable(store) = &mut self.segment.lock().store {
-            store.in_file += bytes as u64;
-            keep_copy(&mut store.copy, block, self.settings.memory_bytes);
+            store.add_written(block, self.settings.memory_bytes);
         }
         self.index_bytes(stream, block);
         Ok(Some(bytes))
@@ -727,13 +715,5 @@ impl LogWriter {
 impl Drop for LogWriter {
     fn drop(&mut self) {
         self.close();
-    }
-}
-
-/// Adds bytes to the copy in memory, or drops the copy if it would be too large.
-fn keep_copy(copy: &mut Option<Vec<u8>>, bytes: &[u8], limit: usize) {
-    match copy {
-        Some(memory) if memory.len() + bytes.len() <= limit => push_bounded(memory, bytes, limit),
-        Some(_) | None => *copy = None,
     }
 }

@@ -76,7 +76,14 @@ pub struct Quota {
 #[derive(Debug)]
 struct Tenants {
     limits: QuotaLimits,
-    accounts: HashMap<String, Arc<UsageCounter>>,
+    accounts: HashMap<String, Arc<TenantAccount>>,
+}
+
+/// The usage of one tenant.
+#[derive(Debug)]
+struct TenantAccount {
+    name: String,
+    usage: UsageCounter,
 }
 
 /// The bytes that the logs of one tenant hold, and their limit.
@@ -143,7 +150,7 @@ impl Quota {
         let mut tenants = self.tenants();
         self.store.set_limit(limits.store_bytes);
         for (tenant, account) in &tenants.accounts {
-            account.set_limit(limits.tenant_limit(tenant));
+            account.usage.set_limit(limits.tenant_limit(tenant));
         }
         tenants.limits = limits;
         drop(tenants);
@@ -176,10 +183,11 @@ impl Quota {
         let Tenants { limits, accounts } = &mut *tenants;
         // Removes tenants without a log, so that the map stays as small as its use.
         accounts.retain(|name, account| name == tenant || Arc::strong_count(account) > 1);
-        let account = accounts
-            .entry(tenant.to_owned())
-            .or_insert_with(|| Arc::new(UsageCounter::new(limits.tenant_limit(tenant))));
-        TenantQuota { quota: Arc::clone(self), name: tenant.into(), tenant: Arc::clone(account) }
+        let account = accounts.entry(tenant.to_owned()).or_insert_with(|| {
+            let usage = UsageCounter::new(limits.tenant_limit(tenant));
+            Arc::new(TenantAccount { name: tenant.to_owned(), usage })
+        });
+        TenantQuota { quota: Arc::clone(self), account: Arc::clone(account) }
     }
 
     /// Bytes that are held or reserved for all logs.
@@ -201,7 +209,7 @@ impl Quota {
         let tenants = self.tenants();
         let of_tenants = tenants.accounts.iter().filter_map(|(name, account)| {
             let tenant = Some(name.clone());
-            account.shortage().map(|bytes| Shortage { tenant, bytes })
+            account.usage.shortage().map(|bytes| Shortage { tenant, bytes })
         });
         of_store.into_iter().chain(of_tenants).collect()
     }
@@ -215,8 +223,8 @@ impl Quota {
     /// Reports the result of freeing room to the logs that wait for it.
     pub fn report_reclaim(&self, outcome: ReclaimOutcome) {
         let tenants = self.tenants();
-        for account in tenants.accounts.values().map(|account| &**account).chain([&self.store]) {
-            account.record_reclaim(outcome);
+        for usage in tenants.accounts.values().map(|account| &account.usage).chain([&self.store]) {
+            usage.record_reclaim(outcome);
         }
         drop(tenants);
         self.reclaims.send_modify(|count| *count += 1);
@@ -227,14 +235,14 @@ impl Quota {
     pub fn note_reclaimable(&self, tenant: &str) {
         self.store.record_reclaim(ReclaimOutcome::Room);
         if let Some(account) = self.tenants().accounts.get(tenant) {
-            account.record_reclaim(ReclaimOutcome::Room);
+            account.usage.record_reclaim(ReclaimOutcome::Room);
         }
     }
 }
 
 impl Tenants {
     fn usage(&self, tenant: &str) -> TenantUsage {
-        let used = self.accounts.get(tenant).map_or(0, |account| account.used());
+        let used = self.accounts.get(tenant).map_or(0, |account| account.usage.used());
         TenantUsage {
             used,
             limit: self.limits.tenant_limit(tenant),
@@ -256,8 +264,7 @@ pub struct Shortage {
 #[derive(Debug, Clone)]
 pub struct TenantQuota {
     quota: Arc<Quota>,
-    name: Arc<str>,
-    tenant: Arc<UsageCounter>,
+    account: Arc<TenantAccount>,
 }
 
 impl TenantQuota {
@@ -274,7 +281,7 @@ impl TenantQuota {
         bytes: usize,
         wait: Duration,
     ) -> Result<ReadPermit, ReadBusy> {
-        self.quota.reads.reserve(from, self.tenant.read_queue(), bytes, wait).await
+        self.quota.reads.reserve(from, self.account.usage.read_queue(), bytes, wait).await
     }
 
     /// Opens a charge that holds nothing yet.
@@ -291,14 +298,14 @@ impl TenantQuota {
     }
 
     fn take(&self, bytes: u64) -> Result<(), DropReason> {
-        if !self.tenant.take(bytes) {
-            return Err(match self.quota.tenants().limits.cap_source(&self.name) {
+        if !self.account.usage.take(bytes) {
+            return Err(match self.quota.tenants().limits.cap_source(&self.account.name) {
                 CapSource::Own => DropReason::OwnFull,
                 CapSource::Shared => DropReason::TenantFull,
             });
         }
         if !self.quota.store.take(bytes) {
-            self.tenant.give_back(bytes);
+            self.account.usage.give_back(bytes);
             return Err(DropReason::StoreFull);
         }
         if self.is_short_after(0) {
@@ -308,12 +315,12 @@ impl TenantQuota {
     }
 
     fn is_short_after(&self, bytes: u64) -> bool {
-        self.tenant.is_short_after(bytes) || self.quota.store.is_short_after(bytes)
+        self.account.usage.is_short_after(bytes) || self.quota.store.is_short_after(bytes)
     }
 
     /// `true` if a writer should wait for room: a limit is near, and something may be freed.
     pub(crate) fn should_wait_for_room(&self) -> bool {
-        self.tenant.should_wait_for_room() || self.quota.store.should_wait_for_room()
+        self.account.usage.should_wait_for_room() || self.quota.store.should_wait_for_room()
     }
 
     /// Asks for room. Waits until some was freed, none can be, or [`MAX_ROOM_WAIT`] is over.
@@ -327,7 +334,7 @@ impl TenantQuota {
     }
 
     fn give_back(&self, bytes: u64) {
-        self.tenant.give_back(bytes);
+        self.account.usage.give_back(bytes);
         self.quota.store.give_back(bytes);
     }
 }
@@ -354,7 +361,7 @@ impl QuotaCharge {
 
     /// Charges bytes that are stored already, even above the limits.
     pub(crate) fn charge_stored(&mut self, tier: Tier, bytes: u64) {
-        self.tenant_quota.tenant.add_stored(bytes);
+        self.tenant_quota.account.usage.add_stored(bytes);
         self.tenant_quota.quota.store.add_stored(bytes);
         self.reserved += bytes;
         self.held.add(tier, bytes);

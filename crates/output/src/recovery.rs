@@ -18,7 +18,7 @@ use crate::index_scan::{ScanRange, ScannedSegment, scan_segment};
 use crate::log::{DurableWriter, LogBounds, LogStorage, LogWriter};
 use crate::positions::{POSITION_BYTES, PositionReader, PositionRecord, PositionWriter};
 use crate::reader::LogReader;
-use crate::segment::{DurableBytes, LogSegment, SegmentContent, SegmentStore};
+use crate::segment::{DurableBytes, LogSegment, MemoryCopy, SegmentContent, SegmentStore};
 use crate::shared_log::{Gaps, LogContent, LogProgress, SharedLog, TAIL_SEGMENTS};
 use crate::spill::{SpillDir, SpillFile};
 
@@ -185,7 +185,7 @@ impl ClosedSegment {
                 charge.charge_stored(Tier::Disk, bytes);
                 let file = dir.named_file(name, FilePart::Segment(start.offset));
                 let file = (bytes > 0).then(|| Arc::new(file));
-                SegmentStore::Durable(DurableBytes { file, in_file: bytes, copy: None })
+                SegmentStore::Durable(DurableBytes { file, copy: None })
             }
         };
         let cut = self.cut.map(|(from, to)| FileCut { from, to: to_position(to) });
@@ -213,7 +213,7 @@ pub fn open_closed_log(
     for (at, bytes) in &state.gaps {
         gaps.record(to_position(*at), *bytes);
     }
-    let content = LogContent { head: open(head), tail: tail.iter().map(open).collect(), gaps };
+    let content = LogContent::with_tail(open(head), tail.iter().map(open).collect(), gaps);
     let quota = bounds.quota.clone();
     LogReader::new(Arc::new(SharedLog::new_closed(content, state.progress(), quota, dir.clone())))
 }
@@ -276,7 +276,7 @@ pub fn reopen_log(
     };
     // The first segment is never removed.
     let head = segments.pop_front().ok_or(io::ErrorKind::InvalidData)?;
-    let content = LogContent { head, tail: segments, gaps: past.gaps };
+    let content = LogContent::with_tail(head, segments, past.gaps);
     let durable = DurableWriter { name, positions: writer, can_splice: true };
     Ok(LogWriter::open(settings, bounds, content, progress, Some(durable)))
 }
@@ -359,7 +359,8 @@ impl ReopenedSegment {
         let bytes = end.offset - start.offset;
         let fits = cut.is_none() && bytes <= settings.memory_bytes as u64;
         let copy = fits.then(|| read_all(open.as_deref(), bytes)).transpose()?;
-        let store = DurableBytes { file: file.map(Arc::new), in_file: bytes, copy };
+        let copy = copy.map(|content| Box::new(MemoryCopy { bytes: content, in_file: bytes }));
+        let store = DurableBytes { file: file.map(Arc::new), copy };
         let content = SegmentContent {
             start,
             end,

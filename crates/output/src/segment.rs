@@ -12,7 +12,7 @@ use super::counters::{Counters, DropReason, SpillOperation, Tier};
 use super::index::{FileCut, LogPosition, NumberedRun, RunIndex, StreamRun};
 use super::index_scan::{ScanRange, scan_segment};
 use super::quota::QuotaCharge;
-use super::spill::SpillFile;
+use super::spill::{SpillDir, SpillFile};
 
 /// A contiguous range of a segment's bytes that can be read.
 #[derive(Debug, Clone)]
@@ -157,7 +157,7 @@ impl LogSegment {
             SegmentStore::Spilled(file) => Some(Arc::clone(file)),
             SegmentStore::Durable(bytes) => {
                 if let Some(copy) = &mut bytes.copy {
-                    copy.shrink_to_fit();
+                    copy.bytes.shrink_to_fit();
                 }
                 bytes.file.clone()
             }
@@ -259,7 +259,7 @@ impl LogSegment {
         match &inner.store {
             SegmentStore::Memory(memory) => copy_range(memory, position, buffer),
             SegmentStore::Durable(DurableBytes { copy: Some(copy), .. }) => {
-                copy_range(copy, position, buffer)
+                copy_range(&copy.bytes, position, buffer)
             }
             SegmentStore::Durable(DurableBytes { file: None, .. }) => {
                 Err(io::ErrorKind::UnexpectedEof.into())
@@ -290,7 +290,7 @@ impl LogSegment {
 
     /// Finds the last run for which `holds` is true; it must hold for a prefix of all runs.
     pub(crate) fn find_run(
-        &self,
+        self: &Arc<Self>,
         holds: impl Fn(&StreamRun) -> bool,
     ) -> io::Result<Option<NumberedRun>> {
         let stored = self.with_index(|index| {
@@ -303,7 +303,7 @@ impl LogSegment {
     }
 
     /// The runs with these numbers, as far as they exist.
-    pub(crate) fn runs(&self, numbers: Range<u64>) -> io::Result<Vec<StreamRun>> {
+    pub(crate) fn runs(self: &Arc<Self>, numbers: Range<u64>) -> io::Result<Vec<StreamRun>> {
         // Both are read under one lock: a run that moves to the file in between would be missed.
         let (stored, recent) = self.with_index(|index| {
             (index.stored().clone(), index.read_recent(numbers.clone()).to_vec())
@@ -314,7 +314,7 @@ impl LogSegment {
     }
 
     /// Calls `find` with the index, which is rebuilt if it is not in memory.
-    fn with_index<T>(&self, find: impl Fn(&RunIndex) -> T) -> io::Result<T> {
+    fn with_index<T>(self: &Arc<Self>, find: impl Fn(&RunIndex) -> T) -> io::Result<T> {
         let (range, positions) = {
             let inner = self.lock();
             if let Some(index) = &inner.index {
@@ -323,44 +323,61 @@ impl LogSegment {
             let cut = inner.cut.as_deref().copied();
             (ScanRange { start: self.start, end: inner.end.offset, cut }, inner.positions.clone())
         };
-        let make_file = || self.create_temporary();
+        let dir = self.dir_handle();
+        let make_file = || match &dir {
+            Some(dir) => dir.create_file(),
+            None => Err(io::ErrorKind::NotFound.into()),
+        };
         let read_at = |offset, block: &mut [u8]| self.read_at(offset, block);
         let scanned = scan_segment(&range, positions.as_deref(), read_at, make_file)?;
         let found = find(&scanned.index);
         self.lock().index.get_or_insert_with(|| Box::new(scanned.index));
+        if let Some(dir) = dir {
+            self.keep_memory(&dir);
+        }
         Ok(found)
     }
 
-    /// Creates a temporary file in the directory of the segment's files.
-    fn create_temporary(&self) -> io::Result<SpillFile> {
-        let file = match &self.lock().store {
+    /// The directory of the segment's file, if it has one.
+    fn dir_handle(&self) -> Option<SpillDir> {
+        match &self.lock().store {
             SegmentStore::Spilled(file)
-            | SegmentStore::Durable(DurableBytes { file: Some(file), .. }) => file.dir_handle(),
-            SegmentStore::Compressed(compressed) => compressed.dir_handle(),
-            SegmentStore::Memory(_) | SegmentStore::Durable(_) => {
-                return Err(io::ErrorKind::NotFound.into());
+            | SegmentStore::Durable(DurableBytes { file: Some(file), .. }) => {
+                Some(file.dir_handle())
+            }
+            SegmentStore::Compressed(compressed) => Some(compressed.dir_handle()),
+            SegmentStore::Memory(_) | SegmentStore::Durable(_) => None,
+        }
+    }
+
+    /// Keeps the memory of a closed durable log until newer logs need it.
+    pub(crate) fn keep_memory(self: &Arc<Self>, dir: &SpillDir) {
+        let weak = Arc::downgrade(self);
+        let release = move || {
+            if let Some(segment) = weak.upgrade() {
+                segment.release_memory();
             }
         };
-        file.create_file()
+        dir.keep_closed_memory(self.releasable_bytes(), Box::new(release));
     }
 
     /// The bytes of memory that [`LogSegment::release_memory`] would release.
-    pub(crate) fn releasable_bytes(&self) -> usize {
+    fn releasable_bytes(&self) -> usize {
         let inner = self.lock();
         let index = inner.index.as_ref().map_or(0, |index| index.memory_bytes());
         let copy = match &inner.store {
-            SegmentStore::Durable(bytes) => bytes.copy.as_ref().map_or(0, Vec::len),
+            SegmentStore::Durable(bytes) => bytes.copy.as_ref().map_or(0, |copy| copy.bytes.len()),
             SegmentStore::Memory(_) | SegmentStore::Spilled(_) | SegmentStore::Compressed(_) => 0,
         };
         index + copy
     }
 
     /// Releases the memory of a closed durable log, as far as files hold the same.
-    pub(crate) fn release_memory(&self) {
+    fn release_memory(&self) {
         let mut inner = self.lock();
         let all = inner.end.offset - self.start.offset;
         let copy = match &mut inner.store {
-            SegmentStore::Durable(bytes) if bytes.in_file == all => bytes.copy.take(),
+            SegmentStore::Durable(bytes) if bytes.is_in_file(all) => bytes.copy.take(),
             SegmentStore::Compressed(_) => None,
             // The bytes or the streams are in memory alone.
             SegmentStore::Durable(_) | SegmentStore::Memory(_) | SegmentStore::Spilled(_) => return,
@@ -419,10 +436,10 @@ impl LogSegment {
                 let bytes = inner.end.offset - self.start.offset;
                 Some(UncompressedLog { file: Arc::clone(file), bytes })
             }
-            SegmentStore::Durable(DurableBytes { file: Some(file), in_file, .. })
-                if inner.cut.is_none() && *in_file == inner.end.offset - self.start.offset =>
-            {
-                Some(UncompressedLog { file: Arc::clone(file), bytes: *in_file })
+            SegmentStore::Durable(store) if inner.cut.is_none() => {
+                let bytes = inner.end.offset - self.start.offset;
+                let file = store.file.as_ref().filter(|_| store.is_in_file(bytes))?;
+                Some(UncompressedLog { file: Arc::clone(file), bytes })
             }
             SegmentStore::Memory(_)
             | SegmentStore::Spilled(_)
@@ -482,10 +499,38 @@ pub(crate) enum SegmentStore {
 pub(crate) struct DurableBytes {
     /// The file, unless there are no bytes or it could not be created.
     pub(crate) file: Option<Arc<SpillFile>>,
-    /// Bytes that the file holds, from the segment's start.
+    pub(crate) copy: Option<Box<MemoryCopy>>,
+}
+
+/// All bytes of a segment.
+#[derive(Debug, Default)]
+pub(crate) struct MemoryCopy {
+    pub(crate) bytes: Vec<u8>,
+    /// Bytes that the file holds as well, from the segment's start.
     pub(crate) in_file: u64,
-    /// All bytes, from the segment's start.
-    pub(crate) copy: Option<Vec<u8>>,
+}
+
+impl DurableBytes {
+    /// A store without bytes.
+    pub(crate) fn new() -> Self {
+        Self { file: None, copy: Some(Box::default()) }
+    }
+
+    /// `true` if the file holds all bytes, of which there are so many.
+    fn is_in_file(&self, bytes: u64) -> bool {
+        self.copy.as_ref().is_none_or(|copy| copy.in_file == bytes)
+    }
+
+    /// Adds bytes that the file holds already. Drops the copy if it would be larger than `limit`.
+    pub(crate) fn add_written(&mut self, bytes: &[u8], limit: usize) {
+        match &mut self.copy {
+            Some(copy) if copy.bytes.len() + bytes.len() <= limit => {
+                push_bounded(&mut copy.bytes, bytes, limit);
+                copy.in_file += bytes.len() as u64;
+            }
+            Some(_) | None => self.copy = None,
+        }
+    }
 }
 
 /// The content of a segment that is opened again.

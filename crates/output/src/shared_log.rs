@@ -96,22 +96,24 @@ impl KeepOutput {
 pub(crate) struct SharedLog {
     inner: Mutex<SharedLogState>,
     spill_dir: SpillDir,
-    /// The character set, set once it can no longer change.
-    charset: OnceLock<Charset>,
-    /// The summary of the whole log, once it is closed and somebody asked for it.
-    summary: OnceLock<Arc<LogSummary>>,
+    /// Facts about the log that are kept for the next reader. Most logs have none.
+    facts: OnceLock<Box<LogFacts>>,
     /// `true` once the reports of tools in this log were counted.
     is_counted: AtomicBool,
     quota: TenantQuota,
 }
 
-/// Invariant: the segments of `tail` follow each other without gaps in the offsets, and the last
-/// one ends at the end of the log.
+/// Facts about a log that no longer change.
+#[derive(Debug, Default)]
+struct LogFacts {
+    charset: OnceLock<Charset>,
+    /// The summary of the whole log, once it is closed and somebody asked for it.
+    summary: OnceLock<Arc<LogSummary>>,
+}
+
 #[derive(Debug)]
 struct SharedLogState {
-    head: Arc<LogSegment>,
-    tail: VecDeque<Arc<LogSegment>>,
-    gaps: Gaps,
+    content: LogContent,
     progress: PublishedProgress,
 }
 
@@ -135,20 +137,53 @@ impl PublishedProgress {
 /// The segments of a log, and the bytes that it has lost.
 #[derive(Debug)]
 pub(crate) struct LogContent {
-    pub(crate) head: Arc<LogSegment>,
-    pub(crate) tail: VecDeque<Arc<LogSegment>>,
-    pub(crate) gaps: Gaps,
+    head: Arc<LogSegment>,
+    /// Most logs have no more, and there are many logs.
+    more: Option<Box<MoreContent>>,
+}
+
+/// Invariant: the segments of `tail` follow each other without gaps in the offsets, and the last
+/// one ends at the end of the log.
+#[derive(Debug, Default)]
+struct MoreContent {
+    tail: VecDeque<Arc<LogSegment>>,
+    gaps: Gaps,
 }
 
 impl LogContent {
     /// The content of a log that has only its first segment.
-    pub(crate) fn new(head: Arc<LogSegment>) -> Self {
-        Self { head, tail: VecDeque::new(), gaps: Gaps::default() }
+    pub(crate) const fn new(head: Arc<LogSegment>) -> Self {
+        Self { head, more: None }
+    }
+
+    pub(crate) fn with_tail(
+        head: Arc<LogSegment>,
+        tail: VecDeque<Arc<LogSegment>>,
+        gaps: Gaps,
+    ) -> Self {
+        let is_short = tail.is_empty() && gaps.is_empty();
+        Self { head, more: (!is_short).then(|| Box::new(MoreContent { tail, gaps })) }
     }
 
     /// The last segment.
     pub(crate) fn last(&self) -> &Arc<LogSegment> {
-        self.tail.back().unwrap_or(&self.head)
+        self.more.as_ref().and_then(|more| more.tail.back()).unwrap_or(&self.head)
+    }
+
+    fn iter_segments(&self) -> impl Iterator<Item = &Arc<LogSegment>> {
+        std::iter::once(&self.head).chain(self.more.iter().flat_map(|more| &more.tail))
+    }
+
+    fn segments(&self) -> Vec<Arc<LogSegment>> {
+        self.iter_segments().cloned().collect()
+    }
+
+    fn gaps(&self) -> Gaps {
+        self.more.as_ref().map(|more| more.gaps.clone()).unwrap_or_default()
+    }
+
+    fn more_mut(&mut self) -> &mut MoreContent {
+        self.more.get_or_insert_default()
     }
 }
 
@@ -179,14 +214,11 @@ impl SharedLog {
         quota: TenantQuota,
         spill_dir: SpillDir,
     ) -> Self {
-        let LogContent { head, tail, gaps } = content;
-        let inner = SharedLogState { head, tail, gaps, progress };
-        let charset = OnceLock::new();
+        let inner = SharedLogState { content, progress };
         Self {
             inner: Mutex::new(inner),
             spill_dir,
-            charset,
-            summary: OnceLock::new(),
+            facts: OnceLock::new(),
             is_counted: AtomicBool::new(false),
             quota,
         }
@@ -202,27 +234,31 @@ impl SharedLog {
 
     /// `true` if no file has to be read for any segment.
     pub(crate) fn is_in_memory(&self) -> bool {
-        self.lock().iter_segments().all(|segment| segment.is_in_memory())
+        self.lock().content.iter_segments().all(|segment| segment.is_in_memory())
     }
 
     /// The character set, if it can no longer change.
     pub(crate) fn charset(&self) -> Option<Charset> {
-        self.charset.get().copied()
+        self.facts.get()?.charset.get().copied()
     }
 
     /// Fixes the character set. Later calls change nothing.
     pub(crate) fn set_charset(&self, charset: Charset) {
-        self.charset.get_or_init(|| charset);
+        self.facts().charset.get_or_init(|| charset);
     }
 
     /// The kept summary of the whole log.
     pub(crate) fn summary(&self) -> Option<Arc<LogSummary>> {
-        self.summary.get().cloned()
+        self.facts.get()?.summary.get().cloned()
     }
 
     /// Keeps the summary of the whole log. Later calls change nothing.
     pub(crate) fn keep_summary(&self, summary: Arc<LogSummary>) {
-        self.summary.get_or_init(|| summary);
+        self.facts().summary.get_or_init(|| summary);
+    }
+
+    fn facts(&self) -> &LogFacts {
+        self.facts.get_or_init(Box::default)
     }
 
     /// Marks the reports of tools in this log as counted. Returns `true` the first time.
@@ -237,18 +273,20 @@ impl SharedLog {
     /// Adds a segment at the end. Returns the segment that is removed in exchange, if any.
     pub(crate) fn push_segment(&self, segment: Arc<LogSegment>) -> Option<Arc<LogSegment>> {
         let mut inner = self.lock();
-        inner.tail.push_back(segment);
-        (inner.tail.len() > TAIL_SEGMENTS).then(|| inner.tail.pop_front()).flatten()
+        let tail = &mut inner.content.more_mut().tail;
+        tail.push_back(segment);
+        (tail.len() > TAIL_SEGMENTS).then(|| tail.pop_front()).flatten()
     }
 
     /// Records that bytes were lost right before this position.
     pub(crate) fn record_loss(&self, at: LogPosition, bytes: u64) -> GapKind {
-        self.lock().gaps.record(at, bytes)
+        self.lock().content.more_mut().gaps.record(at, bytes)
     }
 
     /// The number of bytes that were lost directly before one of these offsets.
     pub(crate) fn lost_bytes_in(&self, offsets: RangeInclusive<u64>) -> u64 {
-        self.lock().gaps.lost_bytes_in(offsets)
+        let inner = self.lock();
+        inner.content.more.as_ref().map_or(0, |more| more.gaps.lost_bytes_in(offsets))
     }
 
     /// Takes a snapshot of the readable bytes. They stay readable for as long as the snapshot
@@ -258,8 +296,8 @@ impl SharedLog {
         // Read under the lock: bytes that were published before a segment came or went are in the
         // other segments.
         let mut progress = inner.progress.get();
-        let segments = inner.segments();
-        let gaps = inner.gaps.clone();
+        let segments = inner.content.segments();
+        let gaps = inner.content.gaps();
         drop(inner);
         for segment in &segments {
             // A file that cannot be checked reports its error when it is read.
@@ -273,7 +311,7 @@ impl SharedLog {
     /// The published progress, with the bytes that are known to be cut off.
     pub(crate) fn progress(&self) -> LogProgress {
         let inner = self.lock();
-        let cut_bytes = inner.iter_segments().map(|segment| segment.cut_bytes()).sum();
+        let cut_bytes = inner.content.iter_segments().map(|segment| segment.cut_bytes()).sum();
         LogProgress { cut_bytes, ..inner.progress.get() }
     }
 
@@ -291,22 +329,12 @@ impl SharedLog {
     }
 
     pub(crate) fn gaps(&self) -> Gaps {
-        self.lock().gaps.clone()
+        self.lock().content.gaps()
     }
 
     /// All segments, in order.
     pub(crate) fn segments(&self) -> Vec<Arc<LogSegment>> {
-        self.lock().segments()
-    }
-}
-
-impl SharedLogState {
-    fn iter_segments(&self) -> impl Iterator<Item = &Arc<LogSegment>> {
-        std::iter::once(&self.head).chain(&self.tail)
-    }
-
-    fn segments(&self) -> Vec<Arc<LogSegment>> {
-        self.iter_segments().cloned().collect()
+        self.lock().content.segments()
     }
 }
 
@@ -524,6 +552,10 @@ impl Gaps {
                 GapKind::New
             }
         }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// All gaps, in order, with the bytes that are missing there.

@@ -33,7 +33,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use crate::counters::{Counters, SpillOperation};
-use crate::file_name::{FilePart, LogName, SpillFileName};
+use crate::file_name::{COMPRESSED_ENDING, FilePart, LogName, RAW_ENDING, SpillFileName};
 use crate::frame_cache::FrameCache;
 
 /// Finished files that stay open after they were read.
@@ -324,7 +324,7 @@ impl SpillDir {
             opened => opened?,
         };
         let id = FileId::from_regular_file(&file)?;
-        let open = OpenState { writing: Some(Arc::new(file)), id: Some(id) };
+        let open = OpenState { writing: Some(Arc::new(file)), id: Some(Box::new(id)) };
         Ok(Some(SpillFile::new(&self.store, self.store.next_number(), name, open)))
     }
 
@@ -345,7 +345,7 @@ impl SpillDir {
             made => (dir, made?),
         };
         let id = FileId::from_regular_file(&file)?;
-        let open = OpenState { writing: Some(Arc::new(file)), id: Some(id) };
+        let open = OpenState { writing: Some(Arc::new(file)), id: Some(Box::new(id)) };
         let mut file = SpillFile::new(&self.store, number, name, open);
         // The directory of a server may be replaced: its files stay in the one they were created in.
         file.dir = (self.store.kind == DirKind::PerServer).then_some(dir);
@@ -581,18 +581,29 @@ impl ServerDir {
         first_number: u64,
     ) -> io::Result<Vec<SpillFileName>> {
         let mut names = HashSet::new();
+        let mut has_compressed = false;
         for entry in Dir::read_from(&self.fd)? {
-            // Names that are not ours are left alone.
-            names.extend(entry?.file_name().to_str().ok().and_then(SpillFileName::parse));
+            let entry = entry?;
+            let Ok(name) = entry.file_name().to_str() else { continue };
+            has_compressed |= name.ends_with(COMPRESSED_ENDING);
+            names.insert(name.to_owned());
         }
-        let is_leftover = |name: &&SpillFileName| match name {
-            SpillFileName::Temporary(number) => *number < first_number,
-            SpillFileName::OfLog { log, part } => {
-                let replacement = part.compressed().map(|part| SpillFileName::of_log(log, part));
-                !known.contains(log) || replacement.is_some_and(|name| names.contains(&name))
+        // Most files are those of known logs, and there may be many: only other names are read.
+        let is_needed = |name: &str| match name.split_once('.') {
+            Some((log, _)) if known.contains(log) => {
+                let raw = name.strip_suffix(RAW_ENDING).filter(|_| has_compressed);
+                !raw.is_some_and(|raw| names.contains(&format!("{raw}{COMPRESSED_ENDING}")))
             }
+            Some(_) | None => false,
         };
-        Ok(names.iter().filter(is_leftover).cloned().collect())
+        let others = names.iter().filter(|name| !is_needed(name));
+        // Names that are not ours are left alone.
+        let others = others.filter_map(|name| SpillFileName::parse(name));
+        let is_leftover = |name: &SpillFileName| match name {
+            SpillFileName::Temporary(number) => *number < first_number,
+            SpillFileName::OfLog { .. } => true,
+        };
+        Ok(others.filter(is_leftover).collect())
     }
 }
 
@@ -687,7 +698,7 @@ struct OpenState {
     /// Open for as long as something may be written.
     writing: Option<Arc<File>>,
     /// The identity of the file, once it was created or opened.
-    id: Option<FileId>,
+    id: Option<Box<FileId>>,
 }
 
 impl SpillFile {
@@ -723,7 +734,7 @@ impl SpillFile {
             opened => opened?,
         };
         let id = FileId::from_regular_file(&file)?;
-        if *lock(&self.open).id.get_or_insert(id) != id {
+        if **lock(&self.open).id.get_or_insert_with(|| Box::new(id)) != id {
             return Err(io::ErrorKind::NotFound.into());
         }
         let file = Arc::new(file);

@@ -3,9 +3,11 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
+use std::sync::Arc;
+
 use shellyard_output::{
-    KeepOutput, LogBounds, LogReader, LogStorage, LogWriter, Stream, TenantQuota, open_bounded_log,
-    open_log,
+    KeepOutput, LogBounds, LogName, LogReader, LogStorage, LogWriter, SpillDir, Stream,
+    TenantQuota, open_bounded_log, open_closed_log, open_durable_log, open_log,
 };
 
 const BLOCK: usize = 64 * 1024;
@@ -65,7 +67,49 @@ fn a_short_output_takes_little_more_than_itself() {
     assert!(seen.bytes < 1536, "{seen:?}");
 }
 
+/// The memory that a kept log may take once it is closed and nobody reads it.
+const FINISHED_LOG: usize = 500;
+
+#[test]
+fn a_finished_durable_log_takes_little_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let spill_dir = SpillDir::open_durable(folder.path(), Arc::default());
+    let settings = LogStorage { memory_bytes: BLOCK, spill_dir };
+    let bounds = LogBounds { keep: KeepOutput::All, quota: TenantQuota::unlimited() };
+    let write = |number: usize, stream: Stream, bytes: &[u8]| {
+        let name = LogName::new(&format!("t-local-{number}")).unwrap();
+        let (mut writer, reader) = open_durable_log(&settings, bounds.clone(), name);
+        writer.append(stream, bytes);
+        reader
+    };
+    write(0, Stream::Stdout, b"hi\n");
+    let before = LIVE.get();
+    let logs: Vec<LogReader> =
+        (1..=1000).map(|number| write(number, Stream::Stdout, b"some output\n")).collect();
+    // Newer logs take the place of these in memory.
+    let block = vec![b'x'; BLOCK];
+    drop((2000..2100).map(|number| write(number, Stream::Stdout, &block)).collect::<Vec<_>>());
+    assert!(!logs[999].is_cheap_to_read());
+    let written = (LIVE.get() - before) as usize / logs.len();
+    let states: Vec<_> = logs.iter().map(|log| log.closed_state().unwrap()).collect();
+    drop(logs);
+    let before = LIVE.get();
+    let opened: Vec<LogReader> = (1..)
+        .zip(&states)
+        .map(|(number, state)| {
+            let name = LogName::new(&format!("t-local-{number}")).unwrap();
+            open_closed_log(&settings, &bounds, &name, state)
+        })
+        .collect();
+    let reopened = (LIVE.get() - before) as usize / opened.len();
+    assert!(reopened <= FINISHED_LOG, "{reopened} after a restart, {written} before");
+    // This includes the files that are open and the memory of recent logs.
+    assert!(written <= FINISHED_LOG + 150, "{written}");
+}
+
 thread_local! {
+    /// The bytes that this thread has allocated and not released.
+    static LIVE: Cell<isize> = const { Cell::new(0) };
     static SEEN: Cell<OutputAllocations> = const { Cell::new(OutputAllocations { times: 0, bytes: 0 }) };
 }
 
@@ -95,6 +139,10 @@ fn count(bytes: usize) {
     SEEN.set(OutputAllocations { times: times + 1, bytes: before + bytes });
 }
 
+fn count_live(bytes: usize, released: usize) {
+    LIVE.set(LIVE.get() + bytes as isize - released as isize);
+}
+
 #[expect(
     unsafe_code,
     reason = "the allocator trait is unsafe; every call is passed on to the system allocator"
@@ -103,23 +151,27 @@ fn count(bytes: usize) {
 unsafe impl GlobalAlloc for OutputCountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size());
+        count_live(layout.size(), 0);
         // SAFETY: as the caller promises.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count(layout.size());
+        count_live(layout.size(), 0);
         // SAFETY: as the caller promises.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count(size.saturating_sub(layout.size()));
+        count_live(size, layout.size());
         // SAFETY: as the caller promises.
         unsafe { System.realloc(memory, layout, size) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        count_live(0, layout.size());
         // SAFETY: as the caller promises.
         unsafe { System.dealloc(memory, layout) }
     }
