@@ -23,9 +23,11 @@
 
 mod alike_matches;
 mod chunks;
+mod closed_memory;
 mod compression;
 mod counters;
 mod decoded_blocks;
+mod durable_writer;
 mod export;
 mod file_name;
 mod frame_cache;
@@ -44,8 +46,10 @@ mod reader;
 mod recovery;
 mod sections;
 mod segment;
+mod server_dir;
 mod shared_log;
 mod spill;
+mod stored_prefix;
 mod summary_scan;
 
 pub mod excerpt;

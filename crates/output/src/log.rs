@@ -10,19 +10,19 @@ use std::time::Instant;
 use memchr::memchr_iter;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
-use super::segment::{
-    DurableBytes, LogSegment, SegmentStore, StoredPrefix, drop_reason, push_bounded, write_prefix,
-};
+use super::durable_writer::{DurableWriter, Spliced, WritePlace};
+use super::segment::{DurableBytes, LogSegment, SegmentStore, push_bounded};
 use super::shared_log::{GapKind, KeepOutput, LogContent, LogProgress, SharedLog};
 use crate::Stream;
 use crate::counters::{DropReason, SpillOperation, Tier};
-use crate::file_name::{FilePart, LogName};
+use crate::file_name::LogName;
 use crate::index::{LogPosition, RECORD_BYTES, StreamRun};
-use crate::pipe_splice::{PipeState, pipe_state, splice_to_file};
+use crate::pipe_splice::{PipeState, pipe_state};
 use crate::positions::{PositionRecord, PositionWriter};
 use crate::quota::TenantQuota;
 use crate::reader::LogReader;
 use crate::spill::{SpillDir, SpillFile};
+use crate::stored_prefix::{StoredPrefix, drop_reason, write_prefix};
 
 /// The largest block that is stored at once.
 const WRITE_BYTES: usize = 1024 * 1024;
@@ -73,7 +73,7 @@ pub fn open_durable_log(
     let charge = bounds.quota.open_charge();
     let segment = LogSegment::new(LogPosition::default(), new_durable_store(), charge);
     let content = LogContent::new(Arc::new(segment));
-    let durable = DurableWriter { name, positions: PositionWriter::new(), can_splice: true };
+    let durable = DurableWriter::new(name, PositionWriter::new());
     LogWriter::open(settings, bounds, content, LogProgress::default(), Some(durable))
 }
 
@@ -95,15 +95,6 @@ pub enum AppendFrom {
     End,
     /// These bytes cannot be moved. The caller reads them and calls [`LogWriter::append`].
     ReadInstead,
-}
-
-/// The part of a writer that only durable logs have.
-#[derive(Debug)]
-pub(crate) struct DurableWriter {
-    pub(crate) name: LogName,
-    pub(crate) positions: PositionWriter,
-    /// `false` once the kernel has refused to move bytes from the pipe to the file.
-    pub(crate) can_splice: bool,
 }
 
 /// The only writer of a log. Dropping it closes the log.
@@ -258,10 +249,10 @@ impl LogWriter {
         self.now.dropped_bytes += bytes;
         self.now.dropped_why = Some(why);
         self.bounds.quota.counters().add_dropped(why, bytes);
-        if let Some(durable) = &mut self.durable {
+        if let Some((durable, place)) = self.split_durable() {
             durable.positions.push_gap(at, bytes, why);
             // If this fails, the record is written before the next bytes.
-            self.write_positions().ok();
+            durable.write_positions(&place).ok();
         }
     }
 
@@ -322,9 +313,9 @@ impl LogWriter {
         if let Err(why) = self.move_runs() {
             return StoredPrefix::partial(0, why);
         }
-        let taken = match &self.durable {
+        let taken = match self.split_durable() {
             None => self.store_prefix(block),
-            Some(_) => self.store_durable(stream, block),
+            Some((durable, place)) => durable.store(&place, stream, block),
         };
         self.index_bytes(stream, &block[..taken.bytes]);
         taken
@@ -339,7 +330,7 @@ impl LogWriter {
             (index.stored().clone(), overdue.to_vec())
         };
         let bytes = runs.len() * RECORD_BYTES;
-        self.take_room(bytes)?;
+        self.segment.take_room(bytes)?;
         let stored = stored.append(&runs, || self.settings.spill_dir.create_file());
         let stored = stored.map_err(|error| {
             self.segment.lock().charge.put_back(Tier::Disk, bytes as u64);
@@ -347,18 +338,6 @@ impl LogWriter {
         })?;
         self.segment.lock().index_mut().forget_moved(runs.len(), stored);
         Ok(())
-    }
-
-    /// Reserves room on the disk for all of the bytes or for none.
-    fn take_room(&self, bytes: usize) -> Result<(), DropReason> {
-        let mut inner = self.segment.lock();
-        match inner.charge.take(Tier::Disk, bytes) {
-            (_, None) => Ok(()),
-            (taken, Some(why)) => {
-                inner.charge.put_back(Tier::Disk, taken as u64);
-                Err(why)
-            }
-        }
     }
 
     /// Stores the bytes, as far as the quota and the store take them.
@@ -480,149 +459,6 @@ impl LogWriter {
         inner.end = self.end();
     }
 
-    /// Stores the bytes in the file of a durable log, and in memory while they are few. If the file
-    /// does not take them, memory takes as many as it may, and the file gets them with a later
-    /// write.
-    fn store_durable(&mut self, stream: Stream, bytes: &[u8]) -> StoredPrefix {
-        let (room, lost) = self.segment.lock().charge.take(Tier::Disk, bytes.len());
-        let bytes = &bytes[..room];
-        let written = self.write_durable(stream, bytes);
-        let mut inner = self.segment.lock();
-        let SegmentStore::Durable(store) = &mut inner.store else {
-            return StoredPrefix::partial(0, DropReason::IoError);
-        };
-        let limit = self.settings.memory_bytes;
-        let taken = match (&mut store.copy, written.lost) {
-            (Some(copy), Some(why)) if limit - copy.bytes.len() > written.bytes => {
-                let kept = bytes.len().min(limit - copy.bytes.len());
-                push_bounded(&mut copy.bytes, &bytes[..kept], limit);
-                copy.in_file += written.bytes as u64;
-                StoredPrefix { bytes: kept, lost: (kept < bytes.len()).then_some(why) }
-            }
-            // Nothing changes: the copy may have bytes that the file does not have.
-            _ if written.bytes == 0 => written,
-            _ => {
-                store.add_written(&bytes[..written.bytes], limit);
-                written
-            }
-        };
-        inner.charge.put_back(Tier::Disk, (room - taken.bytes) as u64);
-        StoredPrefix { bytes: taken.bytes, lost: taken.lost.or(lost) }
-    }
-
-    /// Writes the bytes after those that the file has. Returns the number of these bytes that are in
-    /// the file now.
-    fn write_durable(&mut self, stream: Stream, bytes: &[u8]) -> StoredPrefix {
-        let fail = |error: &io::Error| StoredPrefix::partial(0, drop_reason(error));
-        let file = match self.prepare_file(stream) {
-            Ok(file) => file,
-            Err(why) => return StoredPrefix::partial(0, why),
-        };
-        let written = self.write_unstored(&file).and_then(|()| file.metadata());
-        let length = match written {
-            Ok(metadata) => metadata.len(),
-            Err(error) => return fail(&error),
-        };
-        let position = self.segment.position(self.now.total_bytes);
-        // A write past the end of a truncated file would hide the truncation.
-        if length < position
-            && let Err(error) = self.record_cut()
-        {
-            return fail(&error);
-        }
-        write_prefix(&file, bytes, position, self.settings.spill_dir.counters())
-    }
-
-    /// The file of the segment, with all records before the next byte, which comes from `stream`.
-    fn prepare_file(&mut self, stream: Stream) -> Result<Arc<File>, DropReason> {
-        // Also if the file cannot be created: memory may keep the bytes.
-        let offset = self.now.total_bytes;
-        if let Some(durable) = &mut self.durable {
-            durable.positions.set_stream(offset, stream);
-        }
-        let file = self.durable_file().map_err(|error| drop_reason(&error))?;
-        self.write_positions()?;
-        file.open().map_err(|error| drop_reason(&error))
-    }
-
-    /// The file of the last segment, which is created with its first byte.
-    fn durable_file(&self) -> io::Result<Arc<SpillFile>> {
-        if let SegmentStore::Durable(DurableBytes { file: Some(file), .. }) =
-            &self.segment.lock().store
-        {
-            return Ok(Arc::clone(file));
-        }
-        let Some(durable) = &self.durable else { return Err(io::ErrorKind::NotFound.into()) };
-        let part = FilePart::Segment(self.segment.start().offset);
-        let file = Arc::new(self.settings.spill_dir.create_named(&durable.name, part)?);
-        if let SegmentStore::Durable(store) = &mut self.segment.lock().store {
-            store.file = Some(Arc::clone(&file));
-        }
-        Ok(file)
-    }
-
-    /// Writes the records that are not in the file of positions yet.
-    fn write_positions(&mut self) -> Result<(), DropReason> {
-        let Some(durable) = &mut self.durable else { return Ok(()) };
-        if durable.positions.is_written() {
-            return Ok(());
-        }
-        let had_file = durable.positions.file().is_some();
-        let bytes = durable.positions.unpaid_bytes();
-        let (taken, lost) = self.segment.lock().charge.take(Tier::Disk, bytes);
-        let dir = &self.settings.spill_dir;
-        let written = match lost {
-            Some(why) => Err(why),
-            None => durable
-                .positions
-                .write(|| dir.create_named(&durable.name, FilePart::Positions))
-                .map_err(|error| drop_reason(&error)),
-        };
-        if written.is_err() {
-            self.segment.lock().charge.put_back(Tier::Disk, taken as u64);
-        }
-        if !had_file && let Some(file) = durable.positions.file() {
-            for segment in self.log.segments() {
-                segment.lock().positions = Some(Arc::clone(file));
-            }
-        }
-        written
-    }
-
-    /// Writes the bytes that only memory holds, because the file did not take them.
-    fn write_unstored(&self, file: &File) -> io::Result<()> {
-        let (unstored, in_file) = {
-            let mut inner = self.segment.lock();
-            let SegmentStore::Durable(store) = &mut inner.store else { return Ok(()) };
-            let Some(copy) = &mut store.copy else { return Ok(()) };
-            // If somebody has truncated the file, memory has the bytes.
-            copy.in_file = copy.in_file.min(file.metadata()?.len());
-            let unstored = copy.bytes.get(copy.in_file as usize..).unwrap_or_default();
-            if unstored.is_empty() {
-                return Ok(());
-            }
-            (unstored.to_vec(), copy.in_file)
-        };
-        let written = file.write_all_at(&unstored, in_file);
-        self.settings.spill_dir.counters().checked(SpillOperation::Write, written)?;
-        if let SegmentStore::Durable(DurableBytes { copy: Some(copy), .. }) =
-            &mut self.segment.lock().store
-        {
-            copy.in_file += unstored.len() as u64;
-        }
-        Ok(())
-    }
-
-    /// Records that somebody truncated the file.
-    fn record_cut(&mut self) -> io::Result<()> {
-        self.segment.detect_file_cut()?;
-        if let (Some(durable), Some(cut)) = (&mut self.durable, self.segment.cut()) {
-            durable.positions.push(PositionRecord::Cut(cut));
-            self.write_positions().map_err(|_| io::ErrorKind::StorageFull)?;
-        }
-        Ok(())
-    }
-
     /// Moves bytes from a pipe to the file of a durable log, at most `max` and at most the capacity
     /// of the block, without waiting. Every byte is in the pipe or in the file at any time, so that
     /// a crash loses none. Leaves the bytes in the block. Blocks while the disk does.
@@ -637,7 +473,7 @@ impl LogWriter {
         block: &mut Vec<u8>,
     ) -> io::Result<AppendFrom> {
         block.clear();
-        if self.now.closed || !self.durable.as_ref().is_some_and(|durable| durable.can_splice) {
+        if self.now.closed || !self.durable.as_ref().is_some_and(|durable| durable.can_splice()) {
             return Ok(AppendFrom::ReadInstead);
         }
         let available = match pipe_state(pipe)? {
@@ -646,64 +482,39 @@ impl LogWriter {
             PipeState::NotAPipe => return Ok(AppendFrom::ReadInstead),
         };
         let wanted = available.min(max).min(block.capacity()).min(self.room_in_segment());
-        match self.move_block(stream, pipe, wanted, block)? {
-            Some(0) => Ok(AppendFrom::End),
-            Some(bytes) => {
-                self.now.last_output = Some(Instant::now());
-                self.publish();
-                Ok(AppendFrom::Moved { bytes, progress: self.now })
-            }
-            None => Ok(AppendFrom::ReadInstead),
+        if wanted == 0 || self.move_runs().is_err() {
+            return Ok(AppendFrom::ReadInstead);
         }
+        let Some((durable, place)) = self.split_durable() else {
+            return Ok(AppendFrom::ReadInstead);
+        };
+        let bytes = match durable.splice(&place, stream, pipe, wanted, block)? {
+            Spliced::NotPossible => return Ok(AppendFrom::ReadInstead),
+            Spliced::Stored if block.is_empty() => return Ok(AppendFrom::End),
+            Spliced::Stored => {
+                self.index_bytes(stream, block);
+                block.len()
+            }
+            Spliced::Unreadable(bytes) => {
+                self.record_loss(bytes as u64, DropReason::IoError);
+                bytes
+            }
+        };
+        self.now.last_output = Some(Instant::now());
+        self.publish();
+        Ok(AppendFrom::Moved { bytes, progress: self.now })
     }
 
-    /// Moves up to `wanted` bytes. Returns their number, or `None` if they cannot be moved.
-    fn move_block(
-        &mut self,
-        stream: Stream,
-        pipe: BorrowedFd<'_>,
-        wanted: usize,
-        block: &mut Vec<u8>,
-    ) -> io::Result<Option<usize>> {
-        if wanted == 0 || self.move_runs().is_err() {
-            return Ok(None);
-        }
-        let Ok(file) = self.prepare_file(stream) else { return Ok(None) };
-        let position = self.segment.position(self.now.total_bytes);
-        let is_whole = file.metadata().is_ok_and(|metadata| metadata.len() >= position);
-        if !is_whole || self.write_unstored(&file).is_err() || self.take_room(wanted).is_err() {
-            return Ok(None);
-        }
-        let moved = splice_to_file(pipe, &file, position, wanted);
-        let bytes = *moved.as_ref().unwrap_or(&0);
-        self.segment.lock().charge.put_back(Tier::Disk, (wanted - bytes) as u64);
-        match moved {
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(error),
-            Err(error) => {
-                // A full disk may have room later; a file system that cannot do this never will.
-                if let (Some(durable), DropReason::IoError) =
-                    (&mut self.durable, drop_reason(&error))
-                {
-                    durable.can_splice = false;
-                }
-                return Ok(None);
-            }
-        }
-        block.resize(bytes, 0);
-        let read = file.read_exact_at(block, position);
-        if self.settings.spill_dir.counters().checked(SpillOperation::Read, read).is_err() {
-            // Without their content the bytes cannot be counted by line. The next bytes take their
-            // place.
-            self.segment.lock().charge.put_back(Tier::Disk, bytes as u64);
-            self.record_loss(bytes as u64, DropReason::IoError);
-            return Ok(Some(bytes));
-        }
-        if let SegmentStore::Durable(store) = &mut self.segment.lock().store {
-            store.add_written(block, self.settings.memory_bytes);
-        }
-        self.index_bytes(stream, block);
-        Ok(Some(bytes))
+    /// The writer of the files, and the place of the next byte, if the log is durable.
+    fn split_durable(&mut self) -> Option<(&mut DurableWriter, WritePlace<'_>)> {
+        let place = WritePlace {
+            log: &self.log,
+            segment: &self.segment,
+            offset: self.now.total_bytes,
+            dir: &self.settings.spill_dir,
+            memory_bytes: self.settings.memory_bytes,
+        };
+        self.durable.as_deref_mut().map(|durable| (durable, place))
     }
 
     const fn end(&self) -> LogPosition {

@@ -12,10 +12,11 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 
 use crate::compression::CompressedLog;
 use crate::counters::{DropReason, Tier};
+use crate::durable_writer::DurableWriter;
 use crate::file_name::{FilePart, LogName};
 use crate::index::{FileCut, LogPosition, Stream};
 use crate::index_scan::{ScanRange, ScannedSegment, scan_segment};
-use crate::log::{DurableWriter, LogBounds, LogStorage, LogWriter};
+use crate::log::{LogBounds, LogStorage, LogWriter};
 use crate::positions::{POSITION_BYTES, PositionReader, PositionRecord, PositionWriter};
 use crate::reader::LogReader;
 use crate::segment::{DurableBytes, LogSegment, MemoryCopy, SegmentContent, SegmentStore};
@@ -277,7 +278,7 @@ pub fn reopen_log(
     // The first segment is never removed.
     let head = segments.pop_front().ok_or(io::ErrorKind::InvalidData)?;
     let content = LogContent::with_tail(head, segments, past.gaps);
-    let durable = DurableWriter { name, positions: writer, can_splice: true };
+    let durable = DurableWriter::new(name, writer);
     Ok(LogWriter::open(settings, bounds, content, progress, Some(durable)))
 }
 

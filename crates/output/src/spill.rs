@@ -11,11 +11,9 @@
 //! data directory guards it. Files without a name in it are removed by the next server.
 
 use std::collections::{HashSet, VecDeque};
-use std::fmt;
-use std::fs::{DirBuilder, File, Permissions};
+use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
@@ -24,17 +22,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, UNIX_EPOCH};
 
-use rustix::fs::{
-    AtFlags, Dir, FlockOperation, Mode, OFlags, flock, open, openat, renameat, unlinkat,
-};
-use rustix::io::Errno;
+use rustix::fs::{Mode, OFlags};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
+use crate::closed_memory::{ClosedMemory, ReleaseMemory};
 use crate::counters::{Counters, SpillOperation};
-use crate::file_name::{COMPRESSED_ENDING, FilePart, LogName, RAW_ENDING, SpillFileName};
+use crate::file_name::{FilePart, LogName, SpillFileName};
 use crate::frame_cache::FrameCache;
+use crate::server_dir::{DirKind, FileId, ServerDir, is_absent, remove_leftovers, unnamed_file};
 
 /// Finished files that stay open after they were read.
 const OPEN_FILES: usize = 16;
@@ -46,12 +43,6 @@ const READERS: usize = 32;
 const DISK_TIME: Duration = Duration::from_secs(30);
 /// The time that the disk has to answer an optional read.
 const SHORT_DISK_TIME: Duration = Duration::from_secs(1);
-/// The memory of closed durable logs, all together.
-const CLOSED_BYTES: usize = 4 * 1024 * 1024;
-/// The memory of an entry for a closed durable log, beside its bytes and index.
-const CLOSED_ENTRY_BYTES: usize = 256;
-/// The prefix of the names of server directories.
-const PREFIX: &str = "run-";
 
 /// The directory for output that memory does not hold. Cheap to clone; all clones share the open
 /// files.
@@ -81,32 +72,6 @@ struct SpillStore {
     /// The memory of durable logs that were closed recently.
     closed: Mutex<ClosedMemory>,
     counters: Arc<Counters>,
-}
-
-/// Memory that can be released, because files hold the same. Invariant: `bytes` is the sum of all
-/// entries, and the newest entry is at the back.
-#[derive(Default)]
-struct ClosedMemory {
-    recent: VecDeque<(usize, ReleaseMemory)>,
-    bytes: usize,
-}
-
-/// Releases memory of one log.
-type ReleaseMemory = Box<dyn FnOnce() + Send>;
-
-impl fmt::Debug for ClosedMemory {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClosedMemory").field("bytes", &self.bytes).finish_non_exhaustive()
-    }
-}
-
-/// The lifetime of a directory and its files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum DirKind {
-    /// A directory for one server, which ends with it.
-    PerServer,
-    /// The root itself, which stays.
-    Durable,
 }
 
 /// The finished files that were read recently, the newest at the back.
@@ -242,18 +207,7 @@ impl SpillDir {
 
     /// Keeps this many bytes of a closed log in memory, in exchange for those of older logs.
     pub(crate) fn keep_closed_memory(&self, bytes: usize, release: ReleaseMemory) {
-        let bytes = bytes + CLOSED_ENTRY_BYTES;
-        let mut released = Vec::new();
-        let mut closed = lock(&self.store.closed);
-        closed.bytes += bytes;
-        closed.recent.push_back((bytes, release));
-        while closed.bytes > CLOSED_BYTES
-            && let Some((bytes, oldest)) = closed.recent.pop_front()
-        {
-            closed.bytes -= bytes;
-            released.push(oldest);
-        }
-        drop(closed);
+        let released = lock(&self.store.closed).add(bytes, release);
         released.into_iter().for_each(|release| release());
     }
 
@@ -494,192 +448,6 @@ impl Removal {
     }
 }
 
-/// The directory of one server. Nobody else removes it while this value holds the lock on it.
-#[derive(Debug)]
-struct ServerDir {
-    fd: OwnedFd,
-    path: PathBuf,
-    kind: DirKind,
-}
-
-impl ServerDir {
-    fn create(root: &Path) -> io::Result<Self> {
-        create_private_dirs(root)?;
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(PREFIX).permissions(Permissions::from_mode(0o700));
-        let path = builder.tempdir_in(root)?.keep();
-        let fd = open_dir(&path)?;
-        // Waits at most for a server that takes this directory for a leftover. That server removes
-        // it; then creating the first file fails, and another directory is created.
-        flock(&fd, FlockOperation::LockExclusive)?;
-        Ok(Self { fd, path, kind: DirKind::PerServer })
-    }
-
-    fn open_durable(root: &Path) -> io::Result<Self> {
-        create_private_dirs(root)?;
-        Ok(Self { fd: open_dir(root)?, path: root.to_owned(), kind: DirKind::Durable })
-    }
-
-    /// Opens the directory of a server that is gone.
-    fn open_leftover(path: PathBuf) -> io::Result<Self> {
-        let fd = open_dir(&path)?;
-        flock(&fd, FlockOperation::NonBlockingLockExclusive)?;
-        Ok(Self { fd, path, kind: DirKind::PerServer })
-    }
-
-    fn create_file(&self, name: &SpillFileName) -> io::Result<File> {
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
-        let create = || self.open_file(name, flags, Mode::RUSR | Mode::WUSR);
-        let file = match create() {
-            // A file that an earlier server left: its log is not known any more.
-            Err(error)
-                if error.kind() == io::ErrorKind::AlreadyExists
-                    && self.kind == DirKind::Durable =>
-            {
-                self.remove_file(name)?;
-                create()?
-            }
-            made => made?,
-        };
-        // The umask may have removed bits that are needed.
-        file.set_permissions(Permissions::from_mode(0o600))?;
-        Ok(file)
-    }
-
-    fn open_file(&self, name: &SpillFileName, flags: OFlags, mode: Mode) -> io::Result<File> {
-        // Non-blocking, so that a FIFO in place of the file cannot hold a reader.
-        let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        Ok(File::from(openat(&self.fd, name.to_string(), flags, mode)?))
-    }
-
-    fn remove_file(&self, name: &SpillFileName) -> io::Result<()> {
-        Ok(unlinkat(&self.fd, name.to_string(), AtFlags::empty())?)
-    }
-
-    fn rename_file(&self, from: &SpillFileName, to: &SpillFileName) -> io::Result<()> {
-        Ok(renameat(&self.fd, from.to_string(), &self.fd, to.to_string())?)
-    }
-
-    fn remove_everything(&self) -> io::Result<()> {
-        for entry in Dir::read_from(&self.fd)? {
-            let entry = entry?;
-            if entry.file_name().to_bytes().iter().all(u8::is_ascii_digit) {
-                unlinkat(&self.fd, entry.file_name(), AtFlags::empty())?;
-            }
-        }
-        match self.kind {
-            DirKind::PerServer => std::fs::remove_dir(&self.path),
-            DirKind::Durable => Ok(()),
-        }
-    }
-
-    /// The files of earlier servers that are not needed: those of unknown logs, those that have a
-    /// compressed form, and files without a log whose numbers are less than this server's first.
-    fn find_leftovers(
-        &self,
-        known: &HashSet<LogName>,
-        first_number: u64,
-    ) -> io::Result<Vec<SpillFileName>> {
-        let mut names = HashSet::new();
-        let mut has_compressed = false;
-        for entry in Dir::read_from(&self.fd)? {
-            let entry = entry?;
-            let Ok(name) = entry.file_name().to_str() else { continue };
-            has_compressed |= name.ends_with(COMPRESSED_ENDING);
-            names.insert(name.to_owned());
-        }
-        // Most files are those of known logs, and there may be many: only other names are read.
-        let is_needed = |name: &str| match name.split_once('.') {
-            Some((log, _)) if known.contains(log) => {
-                let raw = name.strip_suffix(RAW_ENDING).filter(|_| has_compressed);
-                !raw.is_some_and(|raw| names.contains(&format!("{raw}{COMPRESSED_ENDING}")))
-            }
-            Some(_) | None => false,
-        };
-        let others = names.iter().filter(|name| !is_needed(name));
-        // Names that are not ours are left alone.
-        let others = others.filter_map(|name| SpillFileName::parse(name));
-        let is_leftover = |name: &SpillFileName| match name {
-            SpillFileName::Temporary(number) => *number < first_number,
-            SpillFileName::OfLog { .. } => true,
-        };
-        Ok(others.filter(is_leftover).collect())
-    }
-}
-
-impl Drop for ServerDir {
-    fn drop(&mut self) {
-        if self.kind == DirKind::PerServer {
-            // Fails if files are left. The next server removes them.
-            std::fs::remove_dir(&self.path).ok();
-        }
-    }
-}
-
-/// `true` if there is no such file: none, or a symbolic link in its place.
-fn is_absent(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::NotFound
-        || error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
-}
-
-fn open_dir(path: &Path) -> io::Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    Ok(open(path, flags, Mode::empty())?)
-}
-
-fn create_private_dirs(path: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path)
-}
-
-/// Removes as much as possible. Returns the first error.
-fn remove_leftovers(root: &Path) -> io::Result<()> {
-    let mut result = Ok(());
-    for entry in std::fs::read_dir(root)? {
-        let entry = entry?;
-        if !entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes()) {
-            continue;
-        }
-        // Other entries belong to live servers, or are not our directories.
-        if let Ok(leftover) = ServerDir::open_leftover(entry.path()) {
-            result = result.and(leftover.remove_everything());
-        }
-    }
-    result
-}
-
-/// Creates an unnamed file in a directory, which is created (mode 0700) if it is missing.
-fn unnamed_file(dir: &Path) -> io::Result<File> {
-    let file = match tempfile::tempfile_in(dir) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            create_private_dirs(dir)?;
-            tempfile::tempfile_in(dir)?
-        }
-        made => made?,
-    };
-    // The umask alone would let others open it through /proc.
-    file.set_permissions(Permissions::from_mode(0o600))?;
-    Ok(file)
-}
-
-/// The identity of a file, whatever its name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct FileId {
-    device: u64,
-    inode: u64,
-}
-
-impl FileId {
-    /// # Errors
-    /// `NotFound` if it is something else than a file.
-    fn from_regular_file(file: &File) -> io::Result<Self> {
-        let metadata = file.metadata()?;
-        if !metadata.is_file() {
-            return Err(io::ErrorKind::NotFound.into());
-        }
-        Ok(Self { device: metadata.dev(), inode: metadata.ino() })
-    }
-}
-
 /// A spill file; a reader holds it while it reads. Dropping it removes the file, unless the file
 /// belongs to a durable log that is still wanted.
 #[derive(Debug)]
@@ -823,7 +591,7 @@ impl Drop for SpillFile {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{PermissionsExt, symlink};
     use std::process::Command;
     use std::time::Instant;
 
