@@ -18,12 +18,15 @@ use crate::config::{Environment, Settings};
 use crate::http::{InheritedListeners, Server, ServerGeneration, UpgradeControl};
 use crate::journal::{Journal, JournalError};
 use crate::process::{Host, KeeperClient, KeeperNotice};
-use crate::service::PreviousServer;
+use crate::service::{PreviousEnd, PreviousServer};
 use crate::telemetry::audit::{self, AuditedJob};
 use crate::telemetry::events;
 
 /// The share of the service manager's watchdog time after which the server reports that it is alive.
 const WATCHDOG_SHARE: u32 = 3;
+
+/// The longest time for reading the journal at the start.
+const JOURNAL_READ_TIME: Duration = Duration::from_secs(30);
 
 /// What a server keeps beyond its own life. The default is that of a server for one client or one
 /// command: nothing.
@@ -44,27 +47,42 @@ impl DurableState {
     ///
     /// # Errors
     /// If the journal was written by a newer version, or cannot be read.
-    pub(super) fn open(settings: &Settings, host: &Host) -> Result<Self, AppError> {
+    pub(super) fn open(
+        settings: &Settings,
+        host: &Host,
+        end: PreviousEnd,
+    ) -> Result<Self, AppError> {
         let numbers = Some(module_settings::numbers_file(settings));
         let Some(durability) = settings.server.durability else {
             return Ok(Self { numbers, ..Self::default() });
         };
         let directory = settings.server.data_dir.join("journal");
-        let (journal, jobs) = match Journal::open(&directory, durability) {
-            Ok(opened) => opened,
+        let open = move || Ok(Journal::open(&directory, durability));
+        let opened = run_with_timeout(JOURNAL_READ_TIME, open).flatten();
+        let (journal, jobs) = match opened {
+            Ok(Ok(opened)) => opened,
             // Jobs run without a record rather than not at all.
-            Err(error @ JournalError::Unusable { .. }) => {
+            Ok(Err(error @ JournalError::Unusable { .. })) => {
                 events::journal_unusable(&error);
                 return Ok(Self { numbers, ..Self::default() });
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => {
+                events::journal_unusable(&error);
+                return Ok(Self { numbers, ..Self::default() });
+            }
+            Ok(Err(error)) => return Err(error.into()),
         };
         let processes = host.take_kept_processes();
         Ok(Self {
             numbers,
             tickets: Some(settings.server.data_dir.join("tickets.key")),
             journal: Some(journal),
-            previous: PreviousServer { jobs, processes, without_ending: find_open_jobs(settings) },
+            previous: PreviousServer {
+                jobs,
+                processes,
+                without_ending: find_open_jobs(settings),
+                end,
+            },
         })
     }
 }
@@ -102,6 +120,14 @@ impl KeeperLink {
             })?;
         }
         Ok(Self { client, upgrade: watch::Sender::new(None), gone })
+    }
+
+    /// Returns the way in which the previous server of the keeper ended.
+    pub(super) fn previous_end(&self) -> PreviousEnd {
+        match self.client.as_ref().and_then(KeeperClient::last_failure) {
+            Some(_) => PreviousEnd::Crash,
+            None => PreviousEnd::Orderly,
+        }
     }
 
     /// Takes the listeners of the previous server.

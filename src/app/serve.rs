@@ -28,7 +28,8 @@ use crate::output::SpillDir;
 use crate::process::sandbox::scratch::ScratchRoot;
 use crate::process::{Host, KeeperNotice, ProcessRecord, UPGRADE_EXIT_CODE, trim_memory};
 use crate::service::{
-    AfterDrain, CallerIdentity, JobService, LiveSettings, PressureWatch, PumpGate, ServiceSettings,
+    AfterDrain, CallerIdentity, JobService, LiveSettings, PressureWatch, PreviousServer, PumpGate,
+    ServiceSettings,
 };
 use crate::telemetry::{Exporter, LogFilter, QueueGauges, events};
 use crate::{lines, stdio};
@@ -131,19 +132,7 @@ impl App {
         settings.job.journal = journal.clone();
         let pumps = settings.job.pumps.clone();
         let spill = settings.job.log.spill_dir.clone();
-        let checked = spill.clone();
-        if let Err(error) = run_with_timeout(SPILL_CHECK_TIMEOUT, move || checked.check()).flatten()
-        {
-            events::spill_dir_unusable(spill.root(), &error);
-        }
-        match &journal {
-            Some(_) => {
-                if let Err(error) = spill.remove_unknown_logs(&previous.list_log_names()) {
-                    events::spill_dir_unusable(spill.root(), &error);
-                }
-            }
-            None => spill.remove_leftovers(),
-        }
+        prepare_output_dir(&spill, &previous);
         events::read_memory_limit_set(loaded.settings.output.read_memory as u64);
         tokio::spawn(settings.job.quota.read_memory().clone().trim_after_reads(trim_memory));
         let settings = ServiceSettings { numbers, tickets, previous, ..settings };
@@ -368,6 +357,24 @@ impl App {
 
     fn new_handler(&self) -> Handler {
         Handler::new(self.service.clone(), module_settings::mcp_settings(&self.settings))
+    }
+}
+
+/// Checks that output can be stored, and removes the files of unknown jobs and of killed servers. Waits
+/// a limited time for the disk.
+fn prepare_output_dir(spill: &SpillDir, previous: &PreviousServer) {
+    let checked = spill.clone();
+    let known = previous.list_log_names();
+    let prepare = move || {
+        checked.check()?;
+        if checked.is_durable() {
+            return checked.remove_unknown_logs(&known);
+        }
+        checked.remove_leftovers();
+        Ok(())
+    };
+    if let Err(error) = run_with_timeout(SPILL_CHECK_TIMEOUT, prepare).flatten() {
+        events::spill_dir_unusable(spill.root(), &error);
     }
 }
 

@@ -35,10 +35,8 @@ const BLOCKING_TASKS_TIMEOUT: Duration = Duration::from_secs(1);
 #[must_use]
 pub fn run(cli: Cli) -> ExitCode {
     // First of all: it changes the environment.
-    let keeper = match &cli.command {
-        Command::Serve(_) => KeeperClient::from_environment(),
-        _ => Ok(None),
-    };
+    let is_serve = matches!(cli.command, Command::Serve(_));
+    let keeper = if is_serve { KeeperClient::from_environment() } else { Ok(None) };
     let environment = Environment::from_process();
     let (result, failure) = match cli.command {
         Command::Config(cli::ConfigCommand { verb: ConfigVerb::File(verb) }) => {
@@ -66,13 +64,12 @@ pub fn run(cli: Cli) -> ExitCode {
         }
         Command::Serve(flags) => {
             let start = Startup::new(flags.server.config.clone(), flags.values(), environment);
-            match start.choose_role(keeper) {
+            let role = match start.choose_role(keeper) {
                 Ok(ServeRole::Keeper(launch)) => return run_keeper(launch),
-                Ok(ServeRole::Server(loaded, keeper)) => {
-                    (start.run_server(*loaded, keeper), FAILURE)
-                }
-                Err(error) => (Err(error), FAILURE),
-            }
+                Ok(ServeRole::Server(loaded, keeper)) => Ok((loaded, keeper)),
+                Err(error) => Err(error),
+            };
+            (role.and_then(|(loaded, keeper)| start.run_server(*loaded, keeper)), FAILURE)
         }
         Command::Stdio(flags) => {
             let start =
@@ -164,7 +161,7 @@ impl Startup {
             let drain = loaded.settings.server.drain;
             let mut shutdown_trigger =
                 ShutdownTrigger::listen(&loaded.settings, Arc::clone(&host), drain)?;
-            let durable = DurableState::open(&loaded.settings, &host)?;
+            let durable = DurableState::open(&loaded.settings, &host, link.previous_end())?;
             let environment = self.sources.environment.clone();
             let app = App::start(host, loaded, self.sources, durable, log_filter).await?;
             link.start(&environment).map_err(AppError::Keeper)?;

@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use super::actor::{JobActor, SharedJobSettings};
 use super::handle::{JobHandle, JobPhase, JobStatus, SharedJob};
 use super::messages::Address;
+use super::output_pump::MAX_UNWRITTEN;
 use super::records;
 use super::start::JobVariables;
 use super::state::TreeRemains;
@@ -87,9 +88,15 @@ pub fn restore_open_job(
     id: JobId,
     spec: JobSpec,
     status: JobStatus,
+    end: PreviousEnd,
     settings: &Arc<SharedJobSettings>,
 ) -> io::Result<(JobGuard, JobHandle)> {
-    let log = output::reopen_log(&settings.log, log_bounds(&spec, settings), log_name(id))?;
+    let mut log = output::reopen_log(&settings.log, log_bounds(&spec, settings), log_name(id))?;
+    // Bytes of a terminal, and bytes in which secrets are masked, pass through the server's memory.
+    let is_read = spec.stdin == Stdin::Terminal || settings.mask.is_some();
+    if end == PreviousEnd::Crash && is_read && status.phase == JobPhase::Running {
+        log.0.mark_crash_gap(MAX_UNWRITTEN);
+    }
     let is_running = status.phase == JobPhase::Running;
     let started = status.started;
     let ended_with = status.ending().map(|ending| TreeRemains::from_pids(&ending.survivors));
@@ -114,6 +121,15 @@ pub fn restore_finished_job(
     let output = output::open_closed_log(&settings.log, &bounds, &log_name(id), log);
     let (_, watching) = watch::channel(status);
     JobHandle::new(Arc::new(SharedJob::new(id, spec, watching, output)))
+}
+
+/// The way in which the previous server ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PreviousEnd {
+    /// Everything that it had read was in its logs.
+    #[default]
+    Orderly,
+    Crash,
 }
 
 /// The parts of a job that every kind of creation has.

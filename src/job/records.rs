@@ -27,8 +27,7 @@ pub fn accepted_record(
 }
 
 /// Returns the record of a job that waits for a slot.
-#[must_use]
-pub const fn queued_record(job: JobId, inputs: JobInputs) -> Record {
+pub(super) const fn queued_record(job: JobId, inputs: JobInputs) -> Record {
     Record::Queued(QueuedJob { job, inputs })
 }
 
@@ -39,8 +38,7 @@ pub fn starting_record(job: JobId) -> Record {
 }
 
 /// Returns the record of a job whose process exists.
-#[must_use]
-pub fn started_record(job: JobId, pid: u32) -> Record {
+pub(super) fn started_record(job: JobId, pid: u32) -> Record {
     Record::Started(StartedJob { job, at_ms: now_ms(), pid })
 }
 

@@ -40,7 +40,8 @@ pub use unreported_jobs::ReportTo;
 
 pub use crate::job::{
     InputError, InputReceipt, JobHandle, JobInput, JobPhase, JobStatus, JobVariables, KeyPress,
-    Liveness, PromptRule, PumpGate, SharedJobSettings, StdinEnd, StopRequest, StreamError,
+    Liveness, PreviousEnd, PromptRule, PumpGate, SharedJobSettings, StdinEnd, StopRequest,
+    StreamError,
 };
 pub use crate::output::RawReader;
 pub use crate::process::EchoMode;

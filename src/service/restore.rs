@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::admission::{AdmissionControl, open_allowed_dir};
 use crate::ids::JobId;
-use crate::job::{self, JobHandle, JobPhase, JobStatus, SharedJobSettings};
+use crate::job::{self, JobHandle, JobPhase, JobStatus, PreviousEnd, SharedJobSettings};
 use crate::journal::{
     EndedRecords, FreedNote, JobInputs, JournalState, QueuedJob, StoredJson, UnfinishedJob,
     restore_instant,
@@ -28,6 +28,7 @@ pub struct PreviousServer {
     pub processes: Vec<KeptProcess>,
     /// The jobs whose endings are missing in the audit log.
     pub without_ending: HashSet<AuditedJob>,
+    pub end: PreviousEnd,
 }
 
 impl PreviousServer {
@@ -46,11 +47,11 @@ pub(super) fn restore_jobs(
     admission: &AdmissionControl,
     settings: &Arc<SharedJobSettings>,
 ) -> RestoredJobs {
-    let PreviousServer { jobs, processes, without_ending } = previous;
+    let PreviousServer { jobs, processes, without_ending, end } = previous;
     let JournalState { unfinished, finished, freed, .. } = jobs;
     let processes =
         processes.into_iter().map(|KeptProcess { name, process }| (name, process)).collect();
-    let mut restorer = Restorer { admission, settings, processes, without_ending };
+    let mut restorer = Restorer { admission, settings, processes, without_ending, end };
     let finished = finished.into_iter().filter_map(|job| restorer.restore_finished(job));
     let mut jobs: Vec<RestoredJob> = finished.collect();
     let unfinished = unfinished.into_iter().filter_map(|job| restorer.restore_unfinished(job));
@@ -65,6 +66,7 @@ struct Restorer<'a> {
     /// The processes that no job has taken over yet, by the names under which they are kept.
     processes: HashMap<String, Result<Process, String>>,
     without_ending: HashSet<AuditedJob>,
+    end: PreviousEnd,
 }
 
 impl Restorer<'_> {
@@ -112,7 +114,7 @@ impl Restorer<'_> {
         status: JobStatus,
         process: Option<Process>,
     ) -> Option<(JobHandle, RestoredStage)> {
-        let restored = job::restore_open_job(id, spec, status, self.settings);
+        let restored = job::restore_open_job(id, spec, status, self.end, self.settings);
         let restored = restored.inspect_err(|error| events::job_not_restored(id, error));
         let (guard, handle) = restored.ok()?;
         let stage = match process {
@@ -196,7 +198,7 @@ impl Restorer<'_> {
         why: &str,
     ) -> Option<(JobHandle, RestoredStage)> {
         let status = JobStatus { phase, submitted, started };
-        let restored = job::restore_open_job(id, spec, status, self.settings);
+        let restored = job::restore_open_job(id, spec, status, self.end, self.settings);
         let restored = restored.inspect_err(|error| events::job_not_restored(id, error));
         let (guard, handle) = restored.ok()?;
         guard.finish_lost(why.to_owned());

@@ -155,12 +155,9 @@ impl Actor for SupervisorActor {
         let myself = Address::new(myself);
         match message.into_inner() {
             SupervisorMsg::Submit(admission, reply) => {
-                let mut accepted = supervision.submit(admission);
+                let accepted = supervision.submit(admission);
                 supervision.dispatch(&myself).await;
-                if let Ok(accepted) = &mut accepted {
-                    supervision.record_waiting(accepted);
-                }
-                reply.send(accepted).ok();
+                reply.send(accepted.map(|job| supervision.record_waiting(job))).ok();
             }
             SupervisorMsg::Find(id, reply) => {
                 reply.send(supervision.registry.find(id).cloned()).ok();
@@ -302,14 +299,12 @@ impl Supervision {
     }
 
     /// Records what a job that waits needs for its start, so that a later server can start it.
-    fn record_waiting(&self, accepted: &mut AcceptedJob) {
-        let (Some(journal), Some(guard)) = (&self.job.journal, self.guards.get(&accepted.job.id()))
-        else {
-            return;
-        };
-        if accepted.record.is_some() {
-            accepted.record = Some(journal.append(&guard.queued_record()));
-        }
+    fn record_waiting(&self, accepted: AcceptedJob) -> AcceptedJob {
+        let AcceptedJob { job, record } = accepted;
+        let guard = self.guards.get(&job.id()).filter(|_| record.is_some());
+        let waiting = self.job.journal.as_ref().zip(guard);
+        let queued = waiting.map(|(journal, guard)| journal.append(&guard.queued_record()));
+        AcceptedJob { job, record: queued.or(record) }
     }
 
     /// Records the log of a job that is closed, or stored in another way than before.
