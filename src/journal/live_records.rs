@@ -1,9 +1,9 @@
 //! The records that are still needed: the rule by which each record replaces others. Pure.
 //!
 //! The rule is the same for the whole picture of a journal, where each entry is a [`Record`], and for the writer,
-//! which only remembers the place of each line. Applying a record twice changes nothing.
+//! which only stores the place of each line. A record that is applied twice replaces itself.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use super::record::{NextNumber, Record};
 use crate::ids::{JobId, JobNumber, TenantId};
@@ -91,7 +91,7 @@ pub(super) struct LiveRecords<E> {
     finished: BTreeMap<u64, FinishedRecords<E>>,
     freed: VecDeque<(JobId, E)>,
     approvals: Vec<E>,
-    approval_keys: HashSet<ApprovalKey>,
+    approval_indexes: HashMap<ApprovalKey, usize>,
     numbers: BTreeMap<TenantId, u64>,
     places: HashMap<JobId, Place>,
     /// The key of the next job in `unfinished` or `finished`: both are in the order of the journal.
@@ -129,7 +129,7 @@ impl<E> Default for LiveRecords<E> {
             finished: BTreeMap::new(),
             freed: VecDeque::new(),
             approvals: Vec::new(),
-            approval_keys: HashSet::new(),
+            approval_indexes: HashMap::new(),
             numbers: BTreeMap::new(),
             places: HashMap::new(),
             next_position: 0,
@@ -146,8 +146,10 @@ impl<E> LiveRecords<E> {
                 self.apply_step(step, job, entry);
             }
             RecordKey::Approval(key) => {
-                if self.approval_keys.insert(key) {
-                    self.approvals.push(entry);
+                let index = *self.approval_indexes.entry(key).or_insert(self.approvals.len());
+                match self.approvals.get_mut(index) {
+                    Some(approval) => *approval = entry,
+                    None => self.approvals.push(entry),
                 }
             }
             RecordKey::Number(NextNumber { tenant, next }) => self.raise_number(tenant, next),
@@ -174,7 +176,7 @@ impl<E> LiveRecords<E> {
                 self.places.insert(job, Place::Unfinished(position));
             }
             (
-                JobStep::Queued | JobStep::Starting | JobStep::Started,
+                JobStep::Accepted | JobStep::Queued | JobStep::Starting | JobStep::Started,
                 Some(Place::Unfinished(at)),
             ) => {
                 if let Some(records) = self.unfinished.get_mut(&at) {
@@ -194,10 +196,15 @@ impl<E> LiveRecords<E> {
                     records.ended = entry;
                 }
             }
+            (JobStep::Accepted, Some(Place::Finished(at))) => {
+                if let Some(records) = self.finished.get_mut(&at) {
+                    records.accepted = entry;
+                }
+            }
             (JobStep::Freed, None | Some(Place::Unfinished(_) | Place::Finished(_))) => {
                 self.free(job, place, entry);
             }
-            (JobStep::Accepted, Some(_))
+            (JobStep::Accepted, Some(Place::Freed))
             | (JobStep::Queued | JobStep::Starting | JobStep::Started, None)
             | (
                 JobStep::Queued | JobStep::Starting | JobStep::Started,
@@ -256,7 +263,6 @@ impl<E> LiveRecords<E> {
         self.approvals.iter_mut().chain(freed).chain(finished).chain(unfinished)
     }
 
-    /// Returns the jobs that have not ended, in the order in which they were accepted.
     pub(super) fn into_parts(self) -> LiveParts<E> {
         LiveParts {
             unfinished: self.unfinished.into_values().collect(),
@@ -293,7 +299,8 @@ impl<E> UnfinishedRecords<E> {
                 self.queued = None;
                 self.started = Some(entry);
             }
-            JobStep::Queued | JobStep::Accepted | JobStep::Ended | JobStep::Freed => {}
+            JobStep::Accepted => self.accepted = entry,
+            JobStep::Queued | JobStep::Ended | JobStep::Freed => {}
         }
     }
 }

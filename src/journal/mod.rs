@@ -25,6 +25,9 @@ mod state;
 mod write_queue;
 mod writer;
 
+#[cfg(test)]
+mod tests;
+
 pub use durability::Durability;
 pub use error::JournalError;
 pub use handle::{Journal, JournalCounts, JournalHealth, JournalTicket};

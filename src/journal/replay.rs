@@ -1,13 +1,12 @@
 //! Reading a journal.
 
-use std::fs;
 use std::path::Path;
 
 use super::error::JournalError;
 use super::live_records::{LiveRecords, RecordKey};
 use super::record::Record;
 use super::segment::{self, FORMAT, Marker};
-use super::segment_file::{LineSpan, segment_path};
+use super::segment_file::{LineSpan, read_segment, segment_path};
 use super::state::JournalState;
 
 /// The numbers of a replay.
@@ -60,7 +59,8 @@ pub(super) fn read_journal(dir: &Path, numbers: &[u64]) -> Result<Replay, Journa
     let mut segments = Vec::new();
     for &number in numbers.iter().rev() {
         let path = segment_path(dir, number);
-        let bytes = fs::read(&path).map_err(|error| JournalError::unusable(&path, error))?;
+        let bytes =
+            read_segment(dir, number).map_err(|error| JournalError::unusable(&path, error))?;
         if let Some(found) = read_newer_format(&bytes) {
             return Err(JournalError::NewerFormat { path, found, known: FORMAT });
         }

@@ -13,13 +13,13 @@ use memchr::memchr;
 use serde::{Deserialize, Serialize};
 
 use super::error::JournalError;
-use super::record::Record;
 
 /// The format that this version writes. A version that changes the meaning of what is written has a higher one.
 pub(super) const FORMAT: u32 = 1;
 
-/// The length of the CRC and the space after it.
-const PREFIX: usize = 9;
+/// The place of the CRC and the space after it.
+const NO_CRC: &[u8] = b"00000000 ";
+const PREFIX: usize = NO_CRC.len();
 
 /// The start of the first line's JSON.
 const HEADER_START: &str = r#"{"header":"#;
@@ -44,19 +44,10 @@ impl Marker {
     }
 }
 
-/// Appends the line of a record.
-pub(super) fn encode_record(record: &Record, lines: &mut Vec<u8>) -> Result<(), JournalError> {
-    encode_line(record, lines)
-}
-
-/// Appends the line of a marker.
-pub(super) fn encode_marker(marker: Marker, lines: &mut Vec<u8>) -> Result<(), JournalError> {
-    encode_line(&marker, lines)
-}
-
-fn encode_line(value: &impl Serialize, lines: &mut Vec<u8>) -> Result<(), JournalError> {
+/// Appends a line with the JSON of a value.
+pub(super) fn encode_line(value: &impl Serialize, lines: &mut Vec<u8>) -> Result<(), JournalError> {
     let start = lines.len();
-    lines.extend_from_slice(b"00000000 ");
+    lines.extend_from_slice(NO_CRC);
     if let Err(error) = serde_json::to_writer(&mut *lines, value) {
         lines.truncate(start);
         return Err(JournalError::encode(error));

@@ -1,7 +1,7 @@
 //! The file of a segment.
 
 use std::fs::{self, DirBuilder, File};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read as _};
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -32,7 +32,7 @@ pub(super) struct LineSpan {
 /// An open segment.
 #[derive(Debug)]
 pub(super) struct SegmentFile {
-    file: File,
+    pub(super) file: File,
     path: PathBuf,
     number: u64,
     /// The length of all complete lines. Bytes after it are not valid.
@@ -167,12 +167,12 @@ struct CheckpointWriter {
 
 impl CheckpointWriter {
     fn add_marker(&mut self, marker: Marker) -> io::Result<()> {
-        segment::encode_marker(marker, &mut self.piece).map_err(io::Error::other)
+        segment::encode_line(&marker, &mut self.piece).map_err(io::Error::other)
     }
 
     fn add_number(&mut self, number: NextNumber) -> io::Result<()> {
         self.records += 1;
-        segment::encode_record(&Record::Number(number), &mut self.piece).map_err(io::Error::other)
+        segment::encode_line(&Record::Number(number), &mut self.piece).map_err(io::Error::other)
     }
 
     /// Adds a line, which may be empty, and returns its place.
@@ -216,6 +216,17 @@ pub(super) fn list_segments(dir: &Path) -> Result<Vec<u64>, JournalError> {
     }
     numbers.sort_unstable();
     Ok(numbers)
+}
+
+/// Reads a whole segment.
+pub(super) fn read_segment(dir: &Path, number: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    Symlinks::Refuse
+        .options()
+        .read(true)
+        .open(segment_path(dir, number))?
+        .read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Removes a segment that is not needed any more. One that stays only takes room, and is tried again.

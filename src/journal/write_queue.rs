@@ -98,7 +98,7 @@ impl WriteQueue {
             return Err(JournalError::QueueFull);
         }
         let start = inner.batch.lines.len();
-        segment::encode_record(record, &mut inner.batch.lines)?;
+        segment::encode_line(record, &mut inner.batch.lines)?;
         let Ok(len) = u32::try_from(inner.batch.lines.len() - start) else {
             inner.batch.lines.truncate(start);
             return Err(JournalError::QueueFull);

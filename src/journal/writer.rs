@@ -14,9 +14,9 @@ use super::replay::{LoadedSegment, Replay};
 use super::reserve::Reserve;
 use super::segment_file::{
     LineSpan, NewSegment, SegmentFile, SyncNew, create_directory, create_segment, is_whole_line,
-    remove_segment,
+    list_segments, remove_segment,
 };
-use super::write_queue::{Batch, WriterWork};
+use super::write_queue::{Batch, QueuedRecord, WriterWork};
 
 /// The time between two attempts to leave the degraded state.
 const RETRY: Duration = Duration::from_secs(1);
@@ -61,13 +61,11 @@ struct Degraded {
     last_attempt: Instant,
 }
 
-/// The part of a commit that failed.
+/// The reason why records are not durable.
 #[derive(Debug)]
-enum CommitError {
-    /// None of the lines is in the segment.
-    NotWritten(io::Error),
-    /// The lines are in the segment, but nobody can rely on the segment.
-    Unreliable(io::Error),
+struct CommitError {
+    source: io::Error,
+    must_rotate: bool,
 }
 
 impl JournalWriter {
@@ -79,31 +77,32 @@ impl JournalWriter {
         replay: Replay,
         shared: Arc<Shared>,
     ) -> io::Result<Self> {
-        let mut reserve = Reserve::new(dir, sizes.reserve);
-        let (segment, live, checkpoint_len) = match open_last(dir, &replay) {
-            Some(segment) => (segment?, replay.live, 0),
-            None => begin_after(dir, replay, &mut reserve)?,
+        let mut reserve = Reserve::find(dir, sizes.reserve);
+        let live_bytes = replay.live_bytes();
+        let (segment, live) = match open_last(dir, &replay) {
+            Some(segment) => (segment?, replay.live),
+            None => begin_after(dir, replay, sync_new(durability), &mut reserve)?,
         };
-        let mut earlier = super::segment_file::list_segments(dir).map_err(io::Error::other)?;
+        let mut earlier = list_segments(dir).map_err(io::Error::other)?;
         earlier.retain(|number| *number < segment.number());
-        let condition = Condition::Writable;
         let writer = Self {
             dir: dir.to_owned(),
             durability,
             sizes,
             segment,
-            checkpoint_len,
+            checkpoint_len: live_bytes,
             earlier,
             live,
             reserve,
-            condition,
+            condition: Condition::Writable,
             shared,
         };
-        writer.publish();
         Ok(writer)
     }
 
     fn run(mut self) {
+        self.reserve.restore();
+        self.publish();
         let mut spare = Batch::default();
         loop {
             match self.shared.queue.wait(spare, self.next_attempt()) {
@@ -116,7 +115,9 @@ impl JournalWriter {
             }
         }
         self.repair();
-        self.segment.sync().ok();
+        if self.durability != Durability::Os {
+            self.segment.sync().ok();
+        }
     }
 
     /// Returns the time until the next attempt to repair something, if anything needs that.
@@ -140,13 +141,13 @@ impl JournalWriter {
         }
         let begun = Instant::now();
         let result = match self.durability {
-            Durability::Os | Durability::Group => self.commit(&batch),
+            Durability::Os | Durability::Group => self.commit(&batch.lines, &batch.records),
             Durability::Each => self.commit_each(&mut batch),
         };
         let nanos = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.shared.counters.write_nanos.fetch_add(nanos, Ordering::Relaxed);
         if let Err(error) = result {
-            self.degrade(error, batch);
+            self.degrade(&error, batch);
             return Batch::default();
         }
         for record in &mut batch.records {
@@ -159,66 +160,79 @@ impl JournalWriter {
         batch
     }
 
-    /// Writes each record of a batch by itself, and removes those from the batch that are durable.
+    /// Writes each record of a batch by itself. After an error the batch has only records that are not durable.
     fn commit_each(&mut self, batch: &mut Batch) -> Result<(), CommitError> {
-        while !batch.records.is_empty() {
-            let rest = batch.records.split_off(1);
-            let len = batch.records.first().map_or(0, |record| record.len as usize);
-            let rest_lines = batch.lines.split_off(len);
-            let result = self.commit(batch);
-            if result.is_ok() {
-                batch.records.iter_mut().for_each(|record| record.send_result(Ok(())));
-                *batch = Batch { lines: rest_lines, records: rest };
-            } else {
-                batch.lines.extend(rest_lines);
-                batch.records.extend(rest);
-                return result;
+        let mut start = 0;
+        for index in 0..batch.records.len() {
+            let end = start + batch.records[index].len as usize;
+            let result = self.commit(&batch.lines[start..end], &batch.records[index..=index]);
+            if let Err(error) = result {
+                batch.lines.drain(..start);
+                batch.records.drain(..index);
+                return Err(error);
             }
+            batch.records[index].send_result(Ok(()));
+            start = end;
         }
         Ok(())
     }
 
-    /// Writes all records of a batch, and makes them as durable as the setting demands.
-    fn commit(&mut self, batch: &Batch) -> Result<(), CommitError> {
-        self.write(batch).map_err(CommitError::NotWritten)?;
-        self.make_durable().map_err(CommitError::Unreliable)
-    }
-
-    fn make_durable(&mut self) -> io::Result<()> {
-        let synced = match self.durability {
-            Durability::Os => Ok(()),
-            Durability::Group | Durability::Each => self.segment.sync(),
-        };
-        if synced.is_ok() && self.segment.is_in_place() {
+    /// Writes records, and makes them as durable as the setting demands.
+    fn commit(&mut self, lines: &[u8], records: &[QueuedRecord]) -> Result<(), CommitError> {
+        self.write(lines, records).map_err(|source| CommitError { source, must_rotate: false })?;
+        if self.is_durable() {
             return Ok(());
         }
-        if synced.is_err() {
+        // After a failed sync the kernel takes the data for written, whether it is or not: a second sync would
+        // succeed. So these records are written again, to a new segment.
+        let must_rotate = true;
+        self.begin_segment().map_err(|source| CommitError { source, must_rotate })?;
+        self.write(lines, records).map_err(|source| CommitError { source, must_rotate: false })?;
+        if self.is_durable() {
+            return Ok(());
+        }
+        let source = io::Error::other("two segments in a row cannot be synced or were removed");
+        Err(CommitError { source, must_rotate })
+    }
+
+    /// Syncs the segment if the setting demands that; `false` if nobody can rely on what was written to it.
+    fn is_durable(&self) -> bool {
+        let is_synced = match self.durability {
+            Durability::Os => true,
+            Durability::Group | Durability::Each => self.segment.sync().is_ok(),
+        };
+        let is_durable = is_synced && self.segment.is_in_place();
+        if !is_durable {
             self.count_error();
         }
-        // After a failed sync the kernel takes the data for written, so a second sync would say that all is well.
+        is_durable
+    }
+
+    /// Continues in a new segment, because the present one cannot be used.
+    fn begin_segment(&mut self) -> io::Result<()> {
         create_directory(&self.dir)?;
         self.rotate(SyncNew::BeforeUse)
     }
 
-    /// Appends the lines of a batch. If the disk is full, the reserve makes room.
-    fn write(&mut self, batch: &Batch) -> io::Result<()> {
+    /// Appends the lines of records. If the disk is full, the reserve makes room.
+    fn write(&mut self, lines: &[u8], records: &[QueuedRecord]) -> io::Result<()> {
         let mut offset = self.segment.len();
-        if let Err(error) = self.segment.append(&batch.lines) {
+        if let Err(error) = self.segment.append(lines) {
             self.count_error();
             if !(is_out_of_space(&error) && self.reserve.release()) {
                 return Err(error);
             }
-            self.segment.append(&batch.lines)?;
+            self.segment.append(lines)?;
             self.publish();
         }
-        for record in &batch.records {
+        for record in records {
             self.live.apply(record.key.clone(), LineSpan { offset, len: record.len, segment: 0 });
             offset += u64::from(record.len);
         }
         let counters = &self.shared.counters;
         counters.batches.fetch_add(1, Ordering::Relaxed);
-        counters.records.fetch_add(batch.records.len() as u64, Ordering::Relaxed);
-        counters.bytes.fetch_add(batch.lines.len() as u64, Ordering::Relaxed);
+        counters.records.fetch_add(records.len() as u64, Ordering::Relaxed);
+        counters.bytes.fetch_add(lines.len() as u64, Ordering::Relaxed);
         counters.segment_bytes.store(self.segment.len(), Ordering::Relaxed);
         Ok(())
     }
@@ -227,15 +241,10 @@ impl JournalWriter {
     fn rotate_if_full(&mut self) {
         let grown = self.segment.len().saturating_sub(self.checkpoint_len);
         if grown > self.sizes.segment.max(self.checkpoint_len) {
-            let sync = match self.durability {
-                Durability::Os => SyncNew::Later,
-                Durability::Group | Durability::Each => SyncNew::BeforeUse,
-            };
-            if let Err(error) = self.rotate(sync) {
+            if self.rotate(sync_new(self.durability)).is_err() {
                 // The present segment still works. The next attempt comes when it has grown as much again.
                 self.checkpoint_len = self.segment.len();
-                self.shared.counters.errors.fetch_add(1, Ordering::Relaxed);
-                drop(error);
+                self.count_error();
             }
         }
     }
@@ -249,13 +258,8 @@ impl JournalWriter {
         self.live.entries_mut().zip(spans).for_each(|(entry, span)| *entry = span);
         let previous = std::mem::replace(&mut self.segment, file);
         self.checkpoint_len = self.segment.len();
-        // A segment is removed only when the disk has a later one.
-        if sync == SyncNew::BeforeUse || previous.sync().is_ok() {
-            for number in self.earlier.drain(..) {
-                remove_segment(&self.dir, number);
-            }
-        }
-        self.earlier.push(previous.number());
+        let earlier = std::mem::replace(&mut self.earlier, vec![previous.number()]);
+        self.remove_earlier(earlier, previous);
         let counters = &self.shared.counters;
         counters.lost.fetch_add(lost, Ordering::Relaxed);
         counters.segments.fetch_add(1, Ordering::Relaxed);
@@ -263,27 +267,31 @@ impl JournalWriter {
         Ok(())
     }
 
-    /// Enters the degraded state with a batch that could not be committed.
-    fn degrade(&mut self, error: CommitError, mut batch: Batch) {
-        self.count_error();
-        let (error, must_rotate) = match error {
-            CommitError::NotWritten(error) => (error, false),
-            CommitError::Unreliable(error) => (error, true),
+    /// Removes segments, once the disk has the one that followed them. A thread of its own waits for the disk;
+    /// without it, they are removed when the next journal is opened and grows.
+    fn remove_earlier(&self, earlier: Vec<u64>, following: SegmentFile) {
+        if earlier.is_empty() {
+            return;
+        }
+        let dir = self.dir.clone();
+        let remove = move || {
+            if following.sync().is_ok() {
+                earlier.into_iter().for_each(|number| remove_segment(&dir, number));
+            }
         };
-        let why: Arc<str> = error.to_string().into();
+        std::thread::Builder::new().name("journal-remove".to_owned()).spawn(remove).ok();
+    }
+
+    /// Enters the degraded state with a batch that could not be committed.
+    fn degrade(&mut self, error: &CommitError, batch: Batch) {
+        self.count_error();
         self.condition = Condition::Degraded(Degraded {
-            why: Arc::clone(&why),
+            why: error.source.to_string().into(),
             kept: Batch::default(),
-            must_rotate,
+            must_rotate: error.must_rotate,
             last_attempt: Instant::now(),
         });
-        if must_rotate {
-            // The next checkpoint has these records.
-            let error = JournalError::Degraded { why, is_kept: true };
-            batch.records.iter_mut().for_each(|record| record.send_result(Err(error.clone())));
-        } else {
-            self.keep(batch);
-        }
+        self.keep(batch);
         self.publish();
     }
 
@@ -311,11 +319,12 @@ impl JournalWriter {
     /// Tries to leave the degraded state, or to create the reserve again.
     fn repair(&mut self) {
         match std::mem::replace(&mut self.condition, Condition::Writable) {
-            Condition::Degraded(mut degraded) => match self.write_kept(&mut degraded) {
+            Condition::Degraded(mut degraded) => match self.write_kept(&degraded) {
                 Ok(()) => self.shared.counters.kept_bytes.store(0, Ordering::Relaxed),
                 Err(error) => {
                     self.count_error();
-                    degraded.why = error.to_string().into();
+                    degraded.why = error.source.to_string().into();
+                    degraded.must_rotate = error.must_rotate;
                     degraded.last_attempt = Instant::now();
                     self.condition = Condition::Degraded(degraded);
                 }
@@ -327,15 +336,12 @@ impl JournalWriter {
     }
 
     /// Writes the kept records, to a new segment if the present one cannot be relied on.
-    fn write_kept(&mut self, degraded: &mut Degraded) -> io::Result<()> {
+    fn write_kept(&mut self, degraded: &Degraded) -> Result<(), CommitError> {
         if degraded.must_rotate || !self.segment.is_in_place() {
-            create_directory(&self.dir)?;
-            self.rotate(SyncNew::BeforeUse)?;
-            degraded.must_rotate = false;
+            let must_rotate = true;
+            self.begin_segment().map_err(|source| CommitError { source, must_rotate })?;
         }
-        self.write(&degraded.kept)?;
-        degraded.kept = Batch::default();
-        self.make_durable().inspect_err(|_| degraded.must_rotate = true)
+        self.commit(&degraded.kept.lines, &degraded.kept.records)
     }
 
     fn count_error(&self) {
@@ -391,8 +397,9 @@ fn open_last(dir: &Path, replay: &Replay) -> Option<io::Result<SegmentFile>> {
 fn begin_after(
     dir: &Path,
     replay: Replay,
+    sync: SyncNew,
     reserve: &mut Reserve,
-) -> io::Result<(SegmentFile, LiveRecords<LineSpan>, u64)> {
+) -> io::Result<(SegmentFile, LiveRecords<LineSpan>)> {
     let number = replay.segments.last().map_or(1, |segment| segment.number + 1);
     let read_line = |span, line: &mut Vec<u8>| {
         let found = replay.line(span).filter(|line| is_whole_line(line));
@@ -400,7 +407,7 @@ fn begin_after(
         line.extend_from_slice(found.unwrap_or_default());
         found.is_some()
     };
-    let create = || create_segment(dir, number, &replay.live, read_line, SyncNew::BeforeUse);
+    let create = || create_segment(dir, number, &replay.live, read_line, sync);
     let created = match create() {
         Err(error) if is_out_of_space(&error) && reserve.release() => create(),
         created => created,
@@ -408,8 +415,14 @@ fn begin_after(
     let NewSegment { file, spans, .. } = created?;
     let mut live = replay.live;
     live.entries_mut().zip(spans).for_each(|(entry, span)| *entry = span);
-    let len = file.len();
-    Ok((file, live, len))
+    Ok((file, live))
+}
+
+const fn sync_new(durability: Durability) -> SyncNew {
+    match durability {
+        Durability::Os => SyncNew::Later,
+        Durability::Group | Durability::Each => SyncNew::BeforeUse,
+    }
 }
 
 fn is_out_of_space(error: &io::Error) -> bool {
@@ -417,4 +430,54 @@ fn is_out_of_space(error: &io::Error) -> bool {
         error.kind(),
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use tokio::sync::oneshot;
+
+    use super::super::handle::Counters;
+    use super::super::tests::{SMALL, accepted, job};
+    use super::super::write_queue::WriteQueue;
+    use super::super::{JournalState, Record};
+    use super::*;
+    use crate::journal::replay::read_journal;
+
+    fn queue_batch(shared: &Shared, records: &[Record]) -> Batch {
+        for record in records {
+            let (sender, _) = oneshot::channel();
+            shared.queue.push(record, sender).unwrap();
+        }
+        match shared.queue.wait(Batch::default(), None) {
+            WriterWork::Batch(batch) => batch,
+            WriterWork::Timeout | WriterWork::Closed => panic!("nothing waits"),
+        }
+    }
+
+    #[test]
+    fn after_a_failed_sync_the_records_are_written_to_a_new_segment() {
+        let dir = tempfile::tempdir().unwrap();
+        let shared = Arc::new(Shared {
+            queue: WriteQueue::new(1 << 20),
+            health: tokio::sync::watch::Sender::new(JournalHealth::Healthy),
+            counters: Counters::default(),
+        });
+        let replay = read_journal(dir.path(), &[]).unwrap();
+        let durability = Durability::Group;
+        let mut writer =
+            JournalWriter::new(dir.path(), durability, SMALL, replay, Arc::clone(&shared)).unwrap();
+        let null = File::options().read(true).write(true).open("/dev/null").unwrap();
+        assert!(null.sync_data().is_err(), "this device must refuse to sync");
+        writer.segment.file = null;
+        let records = [accepted(job(1)), accepted(job(2))];
+        let batch = queue_batch(&shared, &records);
+        writer.commit(&batch.lines, &batch.records).unwrap();
+        assert_eq!(writer.segment.number(), 2);
+        drop(writer);
+        let numbers = list_segments(dir.path()).unwrap();
+        let state = read_journal(dir.path(), &numbers).unwrap().read_state();
+        assert_eq!(state, JournalState::replay(records));
+    }
 }

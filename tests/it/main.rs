@@ -68,6 +68,8 @@ mod input;
 #[cfg(test)]
 mod introduction;
 #[cfg(test)]
+mod journal;
+#[cfg(test)]
 mod log_traces;
 #[cfg(test)]
 mod logs;

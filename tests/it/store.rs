@@ -213,11 +213,11 @@ fn the_cap_of_a_tenant_has_a_name_of_its_own() {
 
 /// A small file system of its own over a directory; gone on drop.
 #[derive(Debug)]
-struct SmallDisk(PathBuf);
+pub(super) struct SmallDisk(PathBuf);
 
 impl SmallDisk {
     #[track_caller]
-    fn over(path: PathBuf, options: &str) -> Self {
+    pub(super) fn over(path: PathBuf, options: &str) -> Self {
         let mounted = quietly("mount", &["-t", "tmpfs", "-o", options, "tmpfs"], &path);
         assert!(mounted, "this test mounts a tmpfs: run it as root, or under `unshare -rm`");
         Self(path)
