@@ -89,8 +89,6 @@ impl IndexScan {
                     self.open_line = false;
                     self.index.end_run();
                 }
-                // A gap before the segment is in its line count.
-                PositionRecord::Segment(start) if start.offset == self.at.offset => self.at = start,
                 PositionRecord::Gap { .. }
                 | PositionRecord::Cut(_)
                 | PositionRecord::Segment(_) => {}

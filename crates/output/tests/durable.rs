@@ -4,9 +4,11 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -246,15 +248,43 @@ fn a_changed_byte_ends_the_positions_there() {
     }
     drop(writer);
     let positions = fs::read(store.path("t-local-12.idx")).unwrap();
-    for at in positions.len() / 5..positions.len() {
+    let record_bytes = positions.len() / 5;
+    for at in 0..positions.len() {
         let mut changed = positions.clone();
         changed[at] ^= 1;
         fs::write(store.path("t-local-12.idx"), &changed).unwrap();
         store.restart();
         let (_writer, reader) = reopen_log(&store.settings, everything(), name()).unwrap();
         assert_eq!(read(&reader), b"oeoeoe");
-        assert!(read_stream(&reader, Some(Stream::Stderr)).starts_with(b"e"), "{at}");
+        // The streams are known up to the change that was damaged.
+        let known = at / record_bytes;
+        let is_stderr = |offset: &usize| (*offset).min(known) % 2 == 1;
+        let expected: Vec<u8> = (0..6).filter(is_stderr).map(|offset| b"oeoeoe"[offset]).collect();
+        assert_eq!(read_stream(&reader, Some(Stream::Stderr)), expected, "{at}");
     }
+}
+
+#[test]
+fn positions_past_the_end_of_the_file_do_not_count() {
+    let mut store = Store::new(0);
+    let (mut writer, _) = open_durable_log(&store.settings, everything(), name());
+    for _ in 0..3 {
+        writer.append(Stream::Stdout, b"o");
+        writer.append(Stream::Stderr, b"e");
+    }
+    drop(writer);
+    // As after a power failure.
+    let path = store.path("t-local-12.log");
+    fs::File::options().write(true).open(&path).unwrap().set_len(1).unwrap();
+    store.restart();
+    let (mut writer, _) = reopen_log(&store.settings, everything(), name()).unwrap();
+    writer.append(Stream::Stdout, b"ooo");
+    writer.append(Stream::Stderr, b"eee");
+    drop(writer);
+    store.restart();
+    let (_writer, reader) = reopen_log(&store.settings, everything(), name()).unwrap();
+    assert_eq!(read(&reader), b"ooooeee");
+    assert_eq!(read_stream(&reader, Some(Stream::Stderr)), b"eee");
 }
 
 /// A pipe whose ends do not block.
@@ -323,6 +353,71 @@ fn bytes_move_from_pipes_to_the_log() {
     let (_writer, reader) = reopen_log(&store.settings, everything(), name()).unwrap();
     assert_eq!(read(&reader), expected);
     assert_eq!(read_stream(&reader, Some(Stream::Stderr)), vec![b'e'; 300]);
+}
+
+/// A file in the directory of a process that writes until it is killed.
+const VICTIM: &str = "victim";
+
+/// Moves bytes from the standard input to the log, and never ends by itself.
+fn write_until_killed() {
+    let settings = storage(Path::new("."), 1000);
+    let (mut writer, _reader) = reopen_log(&settings, everything(), name()).unwrap();
+    let mut block = Vec::with_capacity(64 * 1024);
+    loop {
+        // Small parts, so that a kill hits any moment of a write.
+        match writer.append_from(Stream::Stderr, io::stdin().as_fd(), 700, &mut block) {
+            Ok(AppendFrom::Moved { .. }) => {}
+            other => assert_eq!(other.unwrap_err().kind(), io::ErrorKind::WouldBlock),
+        }
+    }
+}
+
+#[test]
+fn no_byte_is_lost_whenever_the_writer_is_killed() {
+    if Path::new(VICTIM).exists() {
+        return write_until_killed();
+    }
+    let store = Store::new(1000);
+    fs::write(store.dir.path().join(VICTIM), "").unwrap();
+    let (pipe, end) = pipe_with(PipeFlags::CLOEXEC).unwrap();
+    rustix::io::ioctl_fionbio(&pipe, true).unwrap();
+    let writes = std::thread::spawn(move || {
+        let mut end = fs::File::from(end);
+        let mut written = Vec::new();
+        for number in 0..200_000 {
+            let line = format!("{number} {}\n", "x".repeat(number % 90));
+            end.write_all(line.as_bytes()).unwrap();
+            written.extend(line.into_bytes());
+        }
+        written
+    });
+    for time in (0..40).map(|number| Duration::from_millis(number * 7 % 31)) {
+        let mut victim = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "no_byte_is_lost_whenever_the_writer_is_killed"])
+            .current_dir(store.dir.path())
+            .stdin(pipe.try_clone().unwrap())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(time);
+        victim.kill().unwrap();
+        let ended = victim.wait().unwrap();
+        assert_eq!(ended.signal(), Some(libc::SIGKILL), "it went on until it was killed");
+    }
+    let settings = storage(store.dir.path(), 1000);
+    let (mut writer, reader) = reopen_log(&settings, everything(), name()).unwrap();
+    assert!(reader.progress().total_bytes > 0, "no process has written anything");
+    loop {
+        match append_all(&mut writer, Stream::Stderr, &pipe).1 {
+            Ok(AppendFrom::End) => break,
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+        }
+    }
+    let written = writes.join().unwrap();
+    assert!(read_stream(&reader, Some(Stream::Stderr)) == written);
+    assert_eq!(reader.progress().lines, 200_000);
+    assert_eq!(reader.progress().stderr_bytes, written.len() as u64);
 }
 
 #[test]
