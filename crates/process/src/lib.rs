@@ -7,6 +7,10 @@
 //! in its environment, and the pipes that it holds ([`ProcessTree`]). If the server itself is
 //! killed, a small second process ends what it left behind ([`Guardian`]).
 //!
+//! A server can also have a *keeper*: a small parent process ([`run_keeper`]) that adopts the jobs
+//! of a server that died, holds their pipes, and starts the next server, which continues them
+//! ([`Host::take_kept_processes`]).
+//!
 //! The server never forks: `fork` copies page tables, so its cost grows with the server. It creates
 //! jobs in its own memory, as `vfork` does (`vfork_spawn`), and there they also enter their sandbox
 //! ([`sandbox`]). A small second process creates the jobs that get namespaces ([`Spawner`]). Linux

@@ -12,7 +12,7 @@
 //!
 //! The ancestors of a process show if it belongs to a job (`find_ancestry`): the server is a
 //! subreaper, so whatever a job starts stays a descendant of the server, even after `setsid`, a
-//! double fork, and in its own namespaces.
+//! double fork, and in its own namespaces. Jobs of an earlier server descend from the keeper.
 //!
 //! **Invariant:** a connection over TCP counts as an outsider's only with evidence for that. A file
 //! that is in flight between two processes, hidden in a thread's own file table, or closed right
@@ -69,7 +69,7 @@ impl JobConnectionDetector {
     pub fn is_job_on_unix(&self, stream: &UnixStream) -> bool {
         match find_connector(stream) {
             Ok(PeerProcess::Process(pid, handle)) => {
-                let found = find_ancestry(pid, self.host.tag().inherited());
+                let found = find_ancestry(pid, &self.job_ancestors());
                 // The pid may belong to another process by now, unless this one still has it.
                 let is_certain = handle.is_none_or(|handle| read_pidfd_pid(&handle) == Some(pid));
                 found != Ancestry::Outside || !is_certain
@@ -118,9 +118,9 @@ impl JobConnectionDetector {
     /// holders, then processes of the socket's own user, the newest first.
     fn is_held_outside(&self, socket: SocketEntry) -> bool {
         let link = PathBuf::from(format!("socket:[{}]", socket.inode));
-        let tag = self.host.tag().inherited();
+        let ours = self.job_ancestors();
         let recent: Vec<Pid> = self.lock_recent().iter().copied().collect();
-        if let Some(pid) = recent.into_iter().find(|pid| holds_outside(*pid, &link, tag)) {
+        if let Some(pid) = recent.into_iter().find(|pid| holds_outside(*pid, &link, &ours)) {
             self.remember(pid);
             return true;
         }
@@ -130,7 +130,7 @@ impl JobConnectionDetector {
             fs::symlink_metadata(format!("/proc/{pid}")).is_ok_and(|it| it.uid() == socket.uid)
         };
         let (likely, others): (Vec<Pid>, Vec<Pid>) = pids.into_iter().partition(is_of_user);
-        let holder = likely.into_iter().chain(others).find(|pid| holds_outside(*pid, &link, tag));
+        let holder = likely.into_iter().chain(others).find(|pid| holds_outside(*pid, &link, &ours));
         holder.map(|pid| self.remember(pid)).is_some()
     }
 
@@ -143,10 +143,16 @@ impl JobConnectionDetector {
 
     /// `true` while any process of any job is alive, including processes that outlived their job.
     fn has_job_processes(&self) -> bool {
-        let us = getpid().as_raw_pid();
-        let helpers = [self.host.guardian().pid(), self.host.spawner().pid()];
-        let is_child = |stat: &ProcStat| stat.parent == us && !helpers.contains(&Some(stat.pid));
+        let ours = self.job_ancestors();
+        let others = [self.host.guardian().pid(), self.host.spawner().pid(), Some(getpid())];
+        let is_child =
+            |stat: &ProcStat| ours.is_parent(stat.parent) && !others.contains(&Some(stat.pid));
         ProcessSnapshot::take().iter().any(|stat| stat.is_alive() && is_child(stat))
+    }
+
+    fn job_ancestors(&self) -> JobAncestors {
+        let roots = self.host.trees().children.roots();
+        JobAncestors { roots, tag: self.host.tag().inherited() }
     }
 
     fn lock_recent(&self) -> std::sync::MutexGuard<'_, VecDeque<Pid>> {
@@ -186,15 +192,30 @@ fn read_pidfd_pid(handle: &OwnedFd) -> Option<Pid> {
 }
 
 /// `true` if this process holds the file that `link` names, and does not belong to a job.
-fn holds_outside(pid: Pid, link: &Path, tag: Option<ProcessTag>) -> bool {
+fn holds_outside(pid: Pid, link: &Path, ours: &JobAncestors) -> bool {
     let is_it = |file: &Path| fs::read_link(file).is_ok_and(|target| target == link);
     let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     let held = files.map(|entry| entry.path()).find(|file| is_it(file));
     // Read once more: the pid may have become another process's in between.
-    held.is_some_and(|file| find_ancestry(pid, tag) == Ancestry::Outside && is_it(&file))
+    held.is_some_and(|file| find_ancestry(pid, ours) == Ancestry::Outside && is_it(&file))
 }
 
-// The check whether a process descends from this server.
+// The check whether a process descends from this server or from its keeper.
+
+/// The processes from which all jobs descend.
+#[derive(Debug)]
+struct JobAncestors {
+    /// This server, and its keeper if it has one: processes of earlier servers are children of that.
+    roots: Vec<Pid>,
+    /// The tag of this server.
+    tag: Option<ProcessTag>,
+}
+
+impl JobAncestors {
+    fn is_parent(&self, number: i32) -> bool {
+        self.roots.iter().any(|root| root.as_raw_pid() == number)
+    }
+}
 
 /// The most generations that are examined; a process further down counts as ours.
 const MAX_DEPTH: usize = 1000;
@@ -205,26 +226,28 @@ const ATTEMPTS: usize = 16;
 /// The relation of a process to this server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ancestry {
-    /// A descendant of this server.
+    /// A descendant of this server or of its keeper, other than this server.
     Ours,
-    /// Not a descendant of this server.
+    /// Any other process.
     Outside,
     /// The process is gone, or its ancestors cannot be read.
     Unknown,
 }
 
-/// Classifies a process by walking up its ancestors; `tag` is that of this server.
-fn find_ancestry(pid: Pid, tag: Option<ProcessTag>) -> Ancestry {
-    (0..ATTEMPTS).find_map(|_| walk_up(pid, tag)).unwrap_or(Ancestry::Unknown)
+/// Classifies a process by walking up its ancestors.
+fn find_ancestry(pid: Pid, ours: &JobAncestors) -> Ancestry {
+    if pid == getpid() {
+        return Ancestry::Outside;
+    }
+    (0..ATTEMPTS).find_map(|_| walk_up(pid, ours)).unwrap_or(Ancestry::Unknown)
 }
 
 /// Walks up once. Returns `None` if an ancestor ended meanwhile, which moved its children
 /// elsewhere.
-fn walk_up(pid: Pid, tag: Option<ProcessTag>) -> Option<Ancestry> {
-    let us = getpid().as_raw_pid();
+fn walk_up(pid: Pid, ours: &JobAncestors) -> Option<Ancestry> {
     let Some(mut current) = processes::stat(pid) else { return Some(Ancestry::Unknown) };
     for _ in 0..MAX_DEPTH {
-        if current.parent == us {
+        if ours.is_parent(current.parent) {
             return Some(Ancestry::Ours);
         }
         // 0 is a parent outside of our pid namespace, where no descendant of ours can be.
@@ -241,7 +264,7 @@ fn walk_up(pid: Pid, tag: Option<ProcessTag>) -> Option<Ancestry> {
         }
         match parent {
             Some(parent) => current = parent,
-            None => return Some(classify_behind_hidden_parent(pid, current.parent, tag)),
+            None => return Some(classify_behind_hidden_parent(pid, current.parent, ours.tag)),
         }
     }
     Some(Ancestry::Ours)
@@ -552,22 +575,46 @@ mod tests {
 
 #[cfg(test)]
 mod ancestry_tests {
-    use std::process::Command;
+    use std::process::{Command, Stdio};
 
     use super::*;
     use crate::host::tests::host;
 
+    fn ancestors(roots: &[Pid]) -> JobAncestors {
+        JobAncestors { roots: roots.to_vec(), tag: None }
+    }
+
     #[test]
     fn a_child_descends_from_this_server_and_our_parent_does_not() {
+        let ours = ancestors(&[getpid()]);
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let pid = Pid::from_raw(child.id().cast_signed()).unwrap();
-        assert_eq!(find_ancestry(pid, None), Ancestry::Ours);
+        assert_eq!(find_ancestry(pid, &ours), Ancestry::Ours);
         assert!(JobConnectionDetector::new(Arc::clone(host())).has_job_processes());
         child.kill().unwrap();
-        assert_eq!(find_ancestry(pid, None), Ancestry::Ours, "also before it is reaped");
+        assert_eq!(find_ancestry(pid, &ours), Ancestry::Ours, "also before it is reaped");
         child.wait().unwrap();
-        assert_eq!(find_ancestry(rustix::process::getppid().unwrap(), None), Ancestry::Outside);
-        assert_eq!(find_ancestry(Pid::from_raw(i32::MAX).unwrap(), None), Ancestry::Unknown);
+        assert_eq!(find_ancestry(rustix::process::getppid().unwrap(), &ours), Ancestry::Outside);
+        assert_eq!(find_ancestry(Pid::from_raw(i32::MAX).unwrap(), &ours), Ancestry::Unknown);
+    }
+
+    #[test]
+    fn a_job_of_an_earlier_server_descends_from_the_keeper_and_the_server_is_no_job() {
+        let mut keeper = Command::new("sh");
+        keeper.args(["-c", "sleep 60 & echo $!; read x; kill $!"]);
+        let mut keeper = keeper.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(keeper.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let job = Pid::from_raw(line.trim().parse().unwrap()).unwrap();
+        let pid = Pid::from_raw(keeper.id().cast_signed()).unwrap();
+        let server = Pid::from_raw(i32::MAX).unwrap();
+        assert_eq!(find_ancestry(job, &ancestors(&[server, pid])), Ancestry::Ours);
+        assert_eq!(find_ancestry(job, &ancestors(&[server])), Ancestry::Outside);
+        assert_eq!(find_ancestry(pid, &ancestors(&[server, pid])), Ancestry::Outside);
+        let above = rustix::process::getppid().unwrap();
+        assert_eq!(find_ancestry(getpid(), &ancestors(&[getpid(), above])), Ancestry::Outside);
+        drop(keeper.stdin.take());
+        keeper.wait().unwrap();
     }
 }
 

@@ -119,10 +119,12 @@ impl KeeperClient {
             Received::Message(message, files) => Ok((message, files)),
             Received::End => Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
         };
-        let hello = match next()?.0 {
-            KeeperMessage::Hello(hello) if hello.version >= PROTOCOL_VERSION => hello,
-            _ => return Err(invalid("the keeper does not say which version it has")),
+        let (KeeperMessage::Hello(hello), _) = next()? else {
+            return Err(invalid("the keeper does not introduce itself"));
         };
+        if hello.version < PROTOCOL_VERSION {
+            return Err(invalid("the keeper is too old for this server: restart the service"));
+        }
         let mut files = Vec::new();
         let mut endings = Endings::default();
         loop {

@@ -503,7 +503,14 @@ impl Keeper {
                 self.command.candidate = Some(OsString::from_vec(program).into());
                 self.input(KeeperInput::UpgradeRequested);
             }
-            other => self.held.apply(other, files),
+            held @ (ServerMessage::HoldFile { .. }
+            | ServerMessage::DropFile { .. }
+            | ServerMessage::Register { .. }
+            | ServerMessage::CloseFile { .. }
+            | ServerMessage::Ended { .. }
+            | ServerMessage::Reap { .. }
+            | ServerMessage::Release { .. }) => self.held.apply(held, files),
+            ServerMessage::Unknown => {}
         }
     }
 

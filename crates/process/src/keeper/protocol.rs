@@ -286,11 +286,12 @@ impl MessageReader {
             if length == 0 {
                 return Ok(Received::End);
             }
-            let files = ancillary.drain().flat_map(|message| match message {
-                RecvAncillaryMessage::ScmRights(files) => files.collect(),
-                _ => Vec::new(),
-            });
-            let files: Vec<OwnedFd> = files.collect();
+            let mut files: Vec<OwnedFd> = Vec::new();
+            for beside in ancillary.drain() {
+                if let RecvAncillaryMessage::ScmRights(received) = beside {
+                    files.extend(received);
+                }
+            }
             let bytes = self.buffer.get(..length).unwrap_or_default();
             if let Ok(message) = serde_json::from_slice(bytes) {
                 return Ok(Received::Message(message, files));
@@ -384,10 +385,9 @@ mod tests {
         let all =
             [hello, job, KeeperMessage::Complete, KeeperMessage::Ended { job: 4, exit: exit() }];
         for message in all {
-            let files: &[BorrowedFd<'_>] = match &message {
-                KeeperMessage::Job { .. } => &[writer.as_fd(), reader.as_fd()],
-                _ => &[],
-            };
+            let both = [writer.as_fd(), reader.as_fd()];
+            let is_job = matches!(message, KeeperMessage::Job { .. });
+            let files = if is_job { both.as_slice() } else { &[] };
             send_message(one.as_fd(), &message, files, SendFlags::DONTWAIT).unwrap();
             let Received::Message(received, files) = receive(&other) else { panic!("{message:?}") };
             assert_eq!(received, message);

@@ -33,6 +33,9 @@ use crate::{
 
 pub(super) const DEADLINE: Duration = Duration::from_secs(30);
 
+/// The limit on open files that the keeper is started with.
+pub(super) const OPEN_FILES: u64 = 700;
+
 const KEEPER_ARG: &str = "__test_keeper";
 const SERVER_ARG: &str = "__test_server";
 
@@ -84,7 +87,8 @@ impl TestKeeper {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("mode"), mode).unwrap();
         let own = std::env::current_exe().unwrap();
-        let mut command = Command::new(own);
+        let mut command = Command::new("prlimit");
+        command.arg(format!("--nofile={OPEN_FILES}:4000")).arg(own);
         command.arg(KEEPER_ARG).arg(dir.path()).stdin(Stdio::null());
         command.env("NOTIFY_SOCKET", dir.path().join("notify"));
         Self { process: command.spawn().unwrap(), dir }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustix::process::{Signal, kill_process};
 
-use super::test_server::{DEADLINE, TestKeeper, is_alive, wait_until};
+use super::test_server::{DEADLINE, OPEN_FILES, TestKeeper, is_alive, wait_until};
 
 /// Starts a keeper whose server takes commands.
 fn start() -> TestKeeper {
@@ -52,6 +52,18 @@ fn a_running_job_goes_on_after_the_server_was_killed() {
     keeper.kill_server();
     expect_generation(&keeper, "3");
     assert_eq!(keeper.ask("restored"), ".");
+    keeper.stop();
+}
+
+#[test]
+fn jobs_have_the_limit_on_open_files_that_the_keeper_was_started_with() {
+    let keeper = start();
+    keeper.ask("start a null ulimit -n");
+    assert_eq!(keeper.ask("rest a"), format!("{OPEN_FILES}\n."));
+    keeper.kill_server();
+    expect_generation(&keeper, "2");
+    keeper.ask("start b null ulimit -n");
+    assert_eq!(keeper.ask("rest b"), format!("{OPEN_FILES}\n."));
     keeper.stop();
 }
 
