@@ -16,6 +16,7 @@ use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
 use rustix::net::{RecvFlags, SendFlags};
 use rustix::process::{Pid, getppid};
+use rustix::thread::set_name;
 use tokio::sync::oneshot;
 
 use super::handover::HandoverFlag;
@@ -80,7 +81,7 @@ pub(crate) struct HeldFile {
 #[derive(Debug, Default)]
 struct Endings {
     waiting: HashMap<u64, oneshot::Sender<ChildExit>>,
-    /// Those that nobody has waited for yet.
+    /// The ends that nobody has waited for yet.
     known: HashMap<u64, ChildExit>,
 }
 
@@ -106,6 +107,8 @@ impl KeeperClient {
             return Err(invalid("not a connection to the parent of this process"));
         }
         fcntl_setfd(file, FdFlags::CLOEXEC)?;
+        // The keeper executes an open file, whose number would be the name.
+        set_name(c"shellyard")?;
         // SAFETY: the keeper opened the file for us, and nobody else in this process knows of it.
         Self::connect(unsafe { OwnedFd::from_raw_fd(number) }, keeper).map(Some)
     }

@@ -7,6 +7,7 @@
 
 mod client;
 mod handover;
+mod held_state;
 mod kept_job;
 mod process;
 mod protocol;

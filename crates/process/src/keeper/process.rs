@@ -1,9 +1,9 @@
 //! The keeper process itself: one thread, one loop.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::ffi::{CString, OsStr, OsString};
 use std::io::{self, Write as _};
-use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -20,9 +20,9 @@ use rustix::process::{Pid, Signal, getpid, kill_process};
 use rustix::thread::set_name;
 
 use super::client::SCRATCH_FILE;
+use super::held_state::{HeldState, OutgoingMessage};
 use super::protocol::{
-    Hello, KEEPER_VARIABLE, KeeperMessage, MessageReader, PROTOCOL_VERSION, Received,
-    ServerMessage, send_message,
+    Hello, KEEPER_VARIABLE, MessageReader, PROTOCOL_VERSION, Received, ServerMessage,
 };
 use super::state::{KeeperAction, KeeperInput, ServerEnd, ServerProgram, ServerSupervision};
 use crate::child_defaults::ChildDefaults;
@@ -110,120 +110,10 @@ struct ServerCommand {
 #[derive(Debug)]
 struct ServerProcess {
     pid: Pid,
-    socket: OwnedFd,
+    /// The connection; `None` once the server has closed it.
+    socket: Option<OwnedFd>,
     /// Messages that the server has not taken yet.
     outgoing: VecDeque<OutgoingMessage>,
-}
-
-/// A message to the server; the keeper still holds the files of the job or the name.
-#[derive(Debug)]
-enum OutgoingMessage {
-    Hello(Hello),
-    File(String),
-    Job(u64),
-    Complete,
-    Ended(u64),
-}
-
-/// Everything that is held for the next server.
-#[derive(Debug, Default)]
-struct HeldState {
-    files: BTreeMap<String, NotedFile>,
-    jobs: BTreeMap<u64, HeldJob>,
-}
-
-#[derive(Debug)]
-struct NotedFile {
-    note: String,
-    file: OwnedFd,
-}
-
-#[derive(Debug)]
-struct HeldJob {
-    name: String,
-    leader: i32,
-    files: Vec<(String, OwnedFd)>,
-    state: String,
-    status: LeaderStatus,
-}
-
-/// The knowledge about the end of a job's first process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum LeaderStatus {
-    Unknown,
-    /// A server reported it and reaped the process.
-    Reported(ChildExit),
-    /// The process is a child of the keeper and waits to be reaped.
-    Unreaped(ChildExit),
-    /// The keeper has reaped it.
-    Reaped(ChildExit),
-}
-
-impl LeaderStatus {
-    const fn exit(self) -> Option<ChildExit> {
-        match self {
-            Self::Unknown => None,
-            Self::Reported(exit) | Self::Unreaped(exit) | Self::Reaped(exit) => Some(exit),
-        }
-    }
-}
-
-impl HeldState {
-    /// Applies a message of the server. Other messages change nothing.
-    fn apply(&mut self, message: ServerMessage, files: Vec<OwnedFd>) {
-        match message {
-            ServerMessage::HoldFile { name, note } => {
-                if let Some(file) = files.into_iter().next() {
-                    self.files.insert(name, NotedFile { note, file });
-                }
-            }
-            ServerMessage::DropFile { name } => drop(self.files.remove(&name)),
-            ServerMessage::Register { job, name, leader, roles, state } => {
-                // If the system had no room for all files, the job is held without any: the next
-                // server ends it and says so.
-                let is_complete = roles.len() == files.len();
-                let files = roles.into_iter().zip(files).filter(|_| is_complete).collect();
-                let status = LeaderStatus::Unknown;
-                self.jobs.insert(job, HeldJob { name, leader, files, state, status });
-            }
-            ServerMessage::CloseFile { job, role } => {
-                if let Some(held) = self.jobs.get_mut(&job) {
-                    held.files.retain(|(word, _)| *word != role);
-                }
-            }
-            ServerMessage::Ended { job, exit } => {
-                if let Some(held) = self.jobs.get_mut(&job) {
-                    held.status = LeaderStatus::Reported(exit);
-                }
-            }
-            ServerMessage::Reap { job } => {
-                if let Some(held) = self.jobs.get_mut(&job) {
-                    held.reap();
-                }
-            }
-            ServerMessage::Release { job } => {
-                if let Some(mut held) = self.jobs.remove(&job) {
-                    held.reap();
-                }
-            }
-            ServerMessage::Ready
-            | ServerMessage::Notify { .. }
-            | ServerMessage::Upgrade { .. }
-            | ServerMessage::Unknown => {}
-        }
-    }
-}
-
-impl HeldJob {
-    fn reap(&mut self) {
-        if let LeaderStatus::Unreaped(exit) = self.status {
-            self.status = LeaderStatus::Reaped(exit);
-            if let Some(pid) = Pid::from_raw(self.leader) {
-                // It is a zombie of ours.
-                syscalls::try_wait(pid).ok();
-            }
-        }
-    }
 }
 
 impl ServerCommand {
@@ -323,13 +213,15 @@ impl Keeper {
     /// Waits for a signal, for the server, or for the next deadline.
     fn wait(&self) {
         let mut polled = vec![PollFd::new(&self.signals, PollFlags::IN)];
-        if let Some(server) = &self.server {
+        if let Some(server) = &self.server
+            && let Some(socket) = &server.socket
+        {
             let wanted = if server.outgoing.is_empty() {
                 PollFlags::IN
             } else {
                 PollFlags::IN | PollFlags::OUT
             };
-            polled.push(PollFd::new(&server.socket, wanted));
+            polled.push(PollFd::new(socket, wanted));
         }
         let limit = self.supervision.next_deadline().map(|deadline| {
             let left = deadline.saturating_sub(self.started.elapsed());
@@ -371,7 +263,7 @@ impl Keeper {
         match self.command.start(program) {
             Ok((pid, socket)) => {
                 let outgoing = self.first_messages();
-                self.server = Some(ServerProcess { pid, socket, outgoing });
+                self.server = Some(ServerProcess { pid, socket: Some(socket), outgoing });
             }
             Err(errno) => {
                 let why = io::Error::from(errno).to_string();
@@ -388,9 +280,7 @@ impl Keeper {
             last_failure: self.supervision.last_failure().map(str::to_owned),
             server_peak_bytes: self.server_peak_bytes,
         };
-        let files = self.held.files.keys().cloned().map(OutgoingMessage::File);
-        let jobs = self.held.jobs.keys().copied().map(OutgoingMessage::Job);
-        let first = [OutgoingMessage::Hello(hello)].into_iter().chain(files).chain(jobs);
+        let first = [OutgoingMessage::Hello(hello)].into_iter().chain(self.held.describe());
         first.chain([OutgoingMessage::Complete]).collect()
     }
 
@@ -440,43 +330,21 @@ impl Keeper {
     fn reap_children(&mut self) {
         let children =
             processes::children_of(getpid()).unwrap_or_else(|_| processes::all_children());
-        if children.is_empty() {
-            return;
-        }
-        let open_jobs = self.held.jobs.iter().filter_map(|(job, held)| match held.status {
-            LeaderStatus::Unknown | LeaderStatus::Unreaped(_) => Some((held.leader, *job)),
-            LeaderStatus::Reported(_) | LeaderStatus::Reaped(_) => None,
-        });
-        let leaders: HashMap<i32, u64> = open_jobs.collect();
         let server = self.server.as_ref().map(|server| server.pid);
-        for pid in children.into_iter().filter(|pid| Some(*pid) != server) {
-            match leaders.get(&pid.as_raw_nonzero().get()) {
-                Some(job) => self.check_leader(*job, pid),
-                // An orphan that runs, or that is reaped by this.
-                None => drop(syscalls::try_wait(pid)),
-            }
+        let others = children.into_iter().filter(|pid| Some(*pid) != server);
+        let ended = self.held.take_statuses(others);
+        if let Some(server) = &mut self.server {
+            server.outgoing.extend(ended.into_iter().map(OutgoingMessage::Ended));
         }
-    }
-
-    fn check_leader(&mut self, job: u64, pid: Pid) {
-        let Some(held) = self.held.jobs.get_mut(&job) else { return };
-        if held.status != LeaderStatus::Unknown {
-            return;
-        }
-        if let Ok(Some(exit)) = syscalls::peek_exit(pid) {
-            held.status = LeaderStatus::Unreaped(exit);
-            if let Some(server) = &mut self.server {
-                server.outgoing.push_back(OutgoingMessage::Ended(job));
-            }
-            self.send_messages();
-        }
+        self.send_messages();
     }
 
     /// Sends what the server takes now. Never waits.
     fn send_messages(&mut self) {
         let Some(server) = &mut self.server else { return };
+        let Some(socket) = &server.socket else { return };
         while let Some(next) = server.outgoing.front() {
-            match self.held.send(next, server.socket.as_fd()) {
+            match self.held.send(next, socket.as_fd()) {
                 Err(Errno::WOULDBLOCK) => return,
                 // A server that is gone is noticed by its end.
                 Ok(()) | Err(_) => drop(server.outgoing.pop_front()),
@@ -485,10 +353,15 @@ impl Keeper {
     }
 
     fn receive_messages(&mut self) {
-        while let Some(server) = &self.server {
-            let received = self.reader.receive(server.socket.as_fd(), RecvFlags::DONTWAIT);
-            let Ok(Received::Message(message, files)) = received else { return };
-            self.take_message(message, files);
+        while let Some(server) = &mut self.server
+            && let Some(socket) = &server.socket
+        {
+            match self.reader.receive(socket.as_fd(), RecvFlags::DONTWAIT) {
+                Ok(Received::Message(message, files)) => self.take_message(message, files),
+                // Its process is about to end. Until then there is nothing to wait for here.
+                Ok(Received::End) => server.socket = None,
+                Err(_) => return,
+            }
         }
     }
 
@@ -527,62 +400,20 @@ impl Keeper {
 
     /// Ends everything that is left, and returns the exit code.
     fn finish(&mut self, code: u8) -> u8 {
-        let scratch = self.held.files.get(SCRATCH_FILE);
-        let scratch = scratch.and_then(|held| scratch::parse_kept_root(&held.note));
+        let scratch = self.held.note(SCRATCH_FILE).and_then(scratch::parse_kept_root);
         let children = Children::default();
         let mut filter = ServerProcessFilter::new(&self.defaults.tag());
         let record = scratch.as_deref().and_then(guardian::read_record);
         filter.recorded = record.map(|record| record.recorded).unwrap_or_default();
         let mut sweeps = (0..SWEEPS).map(|_| filter.end_own(&children, &[]));
         let is_anybody_left = !sweeps.any(|alive| alive.is_empty());
-        self.held.jobs.clear();
         // If a process is still alive, some of the files keep it from writing elsewhere.
         if let Some(scratch) = scratch.filter(|scratch| !is_anybody_left && scratch.exists()) {
             // The next server tries again.
             scratch::clean_up_after(&scratch).ok();
         }
+        self.held.clear();
         if is_anybody_left && code == 0 { 1 } else { code }
-    }
-}
-
-impl HeldState {
-    /// Sends one message to the server, with its files. A job or a file that is no longer held is
-    /// left out.
-    fn send(&self, message: &OutgoingMessage, socket: BorrowedFd<'_>) -> Result<(), Errno> {
-        let mut files: Vec<BorrowedFd<'_>> = Vec::new();
-        let message = match message {
-            OutgoingMessage::Hello(hello) => KeeperMessage::Hello(hello.clone()),
-            OutgoingMessage::Complete => KeeperMessage::Complete,
-            OutgoingMessage::File(name) => {
-                let Some(held) = self.files.get(name) else { return Ok(()) };
-                files.push(held.file.as_fd());
-                KeeperMessage::File { name: name.clone(), note: held.note.clone() }
-            }
-            OutgoingMessage::Job(job) => {
-                let Some(held) = self.jobs.get(job) else { return Ok(()) };
-                files.extend(held.files.iter().map(|(_, file)| file.as_fd()));
-                held.describe(*job)
-            }
-            OutgoingMessage::Ended(job) => {
-                let exit = self.jobs.get(job).and_then(|held| held.status.exit());
-                let Some(exit) = exit else { return Ok(()) };
-                KeeperMessage::Ended { job: *job, exit }
-            }
-        };
-        send_message(socket, &message, &files, SendFlags::DONTWAIT)
-    }
-}
-
-impl HeldJob {
-    fn describe(&self, job: u64) -> KeeperMessage {
-        KeeperMessage::Job {
-            job,
-            name: self.name.clone(),
-            leader: self.leader,
-            roles: self.files.iter().map(|(role, _)| role.clone()).collect(),
-            state: self.state.clone(),
-            exit: self.status.exit(),
-        }
     }
 }
 

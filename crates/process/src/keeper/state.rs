@@ -10,6 +10,10 @@ pub const UPGRADE_EXIT_CODE: u8 = 86;
 const FAILURE_PERIOD: Duration = Duration::from_secs(60);
 const MOST_FAILURES: usize = 5;
 
+/// A server that somebody else killed before it was ready counts as this part of a failure: most
+/// often it would have become ready.
+const KILLS_PER_FAILURE: usize = 6;
+
 /// The pause before the server is started again, by the number of recent failures.
 const PAUSES: [Duration; MOST_FAILURES] = [
     Duration::ZERO,
@@ -119,8 +123,9 @@ pub(crate) struct ServerSupervision {
     has_been_ready: bool,
     is_stopping: bool,
     is_upgrade_requested: bool,
-    /// The times of the recent failures, oldest first.
-    failures: VecDeque<Duration>,
+    /// The times of the recent failures, oldest first, with their weights: [`KILLS_PER_FAILURE`] for
+    /// a whole failure.
+    failures: VecDeque<(Duration, usize)>,
     last_failure: Option<String>,
 }
 
@@ -222,13 +227,15 @@ impl ServerSupervision {
     fn fail(&mut self, end: &ServerEnd, now: Duration) -> Option<KeeperAction> {
         let why = format!("the server {}", end.describe());
         self.last_failure = Some(why.clone());
-        self.failures.retain(|time| now.saturating_sub(*time) < FAILURE_PERIOD);
-        self.failures.push_back(now);
-        if self.failures.len() >= MOST_FAILURES {
-            let why = format!("{why}, for the {MOST_FAILURES}th time in a minute");
-            return self.finish(1, Some(why));
+        let weight = if *end == ServerEnd::Signal(libc::SIGKILL) { 1 } else { KILLS_PER_FAILURE };
+        self.failures.retain(|(time, _)| now.saturating_sub(*time) < FAILURE_PERIOD);
+        self.failures.push_back((now, weight));
+        let failures =
+            self.failures.iter().map(|(_, weight)| weight).sum::<usize>() / KILLS_PER_FAILURE;
+        if failures >= MOST_FAILURES {
+            return self.finish(1, Some(format!("{why}, too often in a minute")));
         }
-        let pause = PAUSES.get(self.failures.len()).copied().unwrap_or_default();
+        let pause = PAUSES.get(failures).copied().unwrap_or_default();
         if pause.is_zero() {
             return self.start(ServerProgram::Current, None);
         }
@@ -367,6 +374,22 @@ mod tests {
         }
         let state = check(&steps);
         assert_eq!(state.last_failure(), Some("the server was ended by signal 9"));
+    }
+
+    #[test]
+    fn a_server_that_is_killed_while_it_starts_may_fail_more_often() {
+        let mut state = check(&[(0, KeeperInput::ServerReady, None), (0, code(1), START)]);
+        let mut kills = 0;
+        loop {
+            kills += 1;
+            let now = Duration::from_secs(kills);
+            match state.decide(killed(libc::SIGKILL), now) {
+                Some(KeeperAction::Finish { code, .. }) => break assert_eq!(code, 1),
+                None => drop(state.decide(KeeperInput::TimePassed, now + Duration::from_secs(3))),
+                action => assert_eq!(action, START),
+            }
+        }
+        assert_eq!(kills, 24, "together with one whole failure");
     }
 
     #[test]

@@ -96,7 +96,7 @@ impl TreeIdentity {
         self
     }
 
-    pub(crate) fn kept(&self) -> Option<&Arc<KeptJob>> {
+    pub(crate) fn kept_job(&self) -> Option<&Arc<KeptJob>> {
         self.kept.as_ref()
     }
 
