@@ -291,7 +291,8 @@ mod tests {
         let exit = state.jobs[&1].status.exit().unwrap();
         assert_eq!(libc::WEXITSTATUS(exit.status), 5);
         assert_eq!(state.take_statuses([pid].into_iter()), [0; 0], "it is reported once");
-        assert_eq!(syscalls::peek_exit(pid), Ok(Some(exit)));
+        let again = syscalls::peek_exit(pid).unwrap().unwrap();
+        assert_eq!(again.status, exit.status, "it is still there");
         state.apply(ServerMessage::Reap { job: 1 }, Vec::new());
         assert_eq!(state.jobs[&1].status, LeaderStatus::Reaped(exit));
         assert!(child.wait().is_err(), "it was reaped");
