@@ -394,10 +394,15 @@ impl CompressorShared {
                 warn_not_compressed(&error);
                 None
             });
-        if let (Some(compressed), Some(segment)) = (compressed, part.upgrade()) {
-            let stored = compressed.stored_bytes();
-            segment.replace_spilled(raw.bytes, compressed);
-            self.dir.counters().add_compressed(raw.bytes, stored);
+        let Some(compressed) = compressed else { return };
+        match part.upgrade() {
+            Some(segment) => {
+                let stored = compressed.stored_bytes();
+                segment.replace_spilled(raw.bytes, compressed);
+                self.dir.counters().add_compressed(raw.bytes, stored);
+            }
+            // The log was freed meanwhile, or the server ends and the uncompressed file stays.
+            None => compressed.remove_on_drop(),
         }
     }
 }

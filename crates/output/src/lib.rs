@@ -18,6 +18,20 @@
 //! (`Gaps`); a middle that was not to be kept, or a file that somebody truncated, is a hole in the
 //! offsets (`LogSnapshot`).
 //! **Publish last**: [`LogProgress`] moves only after the bytes that it counts can be read.
+//!
+//! A durable log ([`open_durable_log`]) has named files from its first byte on, and outlives its
+//! server:
+//!
+//! ```text
+//! NAME.log        the bytes; NAME.OFFSET.log for later segments of a truncated log
+//! NAME.idx        changes of the stream, gaps, cuts and segments by offset; most logs have none
+//! NAME.zst        the bytes of a closed log, compressed, with a table of its frames
+//! ```
+//!
+//! [`LogWriter::append_from`] moves bytes from a pipe to the file inside the kernel, so that a
+//! killed server loses none. The next server goes on with [`reopen_log`], or opens a finished log
+//! with [`open_closed_log`] and the [`ClosedLog`] that the last server recorded. Nothing is
+//! removed without [`LogReader::remove_files`].
 
 #![forbid(unsafe_code)]
 

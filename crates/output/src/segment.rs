@@ -480,6 +480,10 @@ impl LogSegment {
         inner.charge.release_unused();
         drop(inner);
         if let SegmentStore::Durable(DurableBytes { file: Some(file), .. }) = &spilled {
+            if file.is_removed_on_drop() {
+                // The log was freed, and somebody still reads it.
+                self.remove_file();
+            }
             file.remove_on_drop();
         }
         // Dropped after the lock is released: closing a large file for the last time waits for the

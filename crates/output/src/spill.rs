@@ -565,6 +565,11 @@ impl SpillFile {
         self.is_removed_on_drop.store(true, Ordering::Relaxed);
     }
 
+    /// `true` if the file is removed as soon as nobody reads it any more.
+    pub(crate) fn is_removed_on_drop(&self) -> bool {
+        self.is_removed_on_drop.load(Ordering::Relaxed)
+    }
+
     /// Writes the file to the disk and gives it the name of a part of a durable log. A file that
     /// has the name is replaced.
     pub(crate) fn rename(mut self, log: &LogName, part: FilePart) -> io::Result<Self> {
@@ -580,7 +585,7 @@ impl SpillFile {
 impl Drop for SpillFile {
     fn drop(&mut self) {
         let open = [self.store.take_recent(self.number), lock(&self.open).writing.take()];
-        if self.is_removed_on_drop.load(Ordering::Relaxed)
+        if self.is_removed_on_drop()
             && let Ok(dir) = self.dir()
         {
             let name = self.name.clone();

@@ -561,6 +561,19 @@ async fn a_compressed_log_is_found_again() {
     }
 }
 
+#[tokio::test]
+async fn a_log_that_is_freed_before_it_is_compressed_leaves_no_file() {
+    let store = Store::new(0);
+    let (reader, _) = closed_log(&store, &text(700_000));
+    let compressor = LogCompressor::new(1, store.settings.spill_dir.clone());
+    let compression = reader.compression_task(&compressor).unwrap();
+    reader.remove_files();
+    compression.run().await;
+    assert_eq!(read(&reader), text(700_000), "an open reader goes on");
+    drop(reader);
+    eventually("all files are removed", || store.files().is_empty());
+}
+
 #[test]
 fn only_files_of_unknown_logs_are_leftovers() {
     let store = Store::new(0);
