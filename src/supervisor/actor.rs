@@ -382,7 +382,7 @@ impl Supervision {
     }
 
     /// Frees the jobs that exceed a retention limit: some now, the rest in another turn.
-    fn sweep(&mut self, myself: &Address) {
+    pub(super) fn sweep(&mut self, myself: &Address) {
         self.sweep_and(myself, |_| {});
     }
 

@@ -69,6 +69,8 @@ impl Supervision {
                 }
             }
         }
+        // Their age counts from their end, whichever server saw it.
+        self.sweep(myself);
         self.dispatch(myself).await;
     }
 
