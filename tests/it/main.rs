@@ -37,6 +37,8 @@ mod dialect;
 #[cfg(test)]
 mod digest;
 #[cfg(test)]
+mod durability;
+#[cfg(test)]
 mod empty_arguments;
 #[cfg(test)]
 mod endings;

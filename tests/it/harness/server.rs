@@ -300,7 +300,7 @@ impl Drop for TestServer {
 }
 
 /// The number of the server that holds this data directory.
-fn pid_in(data: &Path) -> Option<u32> {
+pub(crate) fn pid_in(data: &Path) -> Option<u32> {
     let text = fs::read_to_string(data.join("server.pid")).ok()?;
     text.lines().next()?.parse().ok()
 }

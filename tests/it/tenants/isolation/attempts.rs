@@ -197,7 +197,8 @@ pub(super) fn http(
         | Route::Readyz
         | Route::Metrics
         | Route::Queue
-        | Route::Reload => vec![at(&path), at(&format!("{path}?tenant=alice"))],
+        | Route::Reload
+        | Route::Upgrade => vec![at(&path), at(&format!("{path}?tenant=alice"))],
     }
 }
 

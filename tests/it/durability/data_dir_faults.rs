@@ -1,0 +1,182 @@
+//! A data directory that is full, read-only or gone: jobs go on, and the server says so.
+
+use std::fs;
+use std::panic::AssertUnwindSafe;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use super::client::DurableClient;
+use super::disturbance::crash;
+use crate::harness::{Launch, TestServer, eventually, eventually_some, private_dir};
+
+/// A small file system for a data directory; unmounted on drop.
+#[derive(Debug)]
+struct DataDisk {
+    dir: tempfile::TempDir,
+}
+
+#[track_caller]
+fn mount(words: &[&str], path: &Path) {
+    let mounted = Command::new("mount").args(words).arg(path).stderr(Stdio::null()).status();
+    let is_mounted = mounted.expect("mount runs").success();
+    assert!(is_mounted, "this test mounts a tmpfs: run it as root, or under `unshare -rm`");
+}
+
+impl DataDisk {
+    #[track_caller]
+    fn new(size: &str) -> Self {
+        let dir = private_dir();
+        mount(&["-t", "tmpfs", "-o", &format!("size={size},mode=0700"), "tmpfs"], dir.path());
+        fs::create_dir(dir.path().join("data")).expect("ours");
+        let disk = Self { dir };
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        fs::set_permissions(disk.data(), mode).expect("ours");
+        disk
+    }
+
+    fn data(&self) -> PathBuf {
+        self.dir.path().join("data")
+    }
+
+    /// Takes all room that is left.
+    fn fill(&self) {
+        let mut file = fs::File::create(self.dir.path().join("filler")).expect("ours");
+        let block = vec![0; 4096];
+        while std::io::Write::write_all(&mut file, &block).is_ok() {}
+    }
+
+    fn clear(&self) {
+        fs::remove_file(self.dir.path().join("filler")).expect("ours");
+    }
+
+    #[track_caller]
+    fn remount(&self, option: &str) {
+        mount(&["-o", &format!("remount,{option}")], self.dir.path());
+    }
+}
+
+impl Drop for DataDisk {
+    fn drop(&mut self) {
+        Command::new("umount").arg("-l").arg(self.dir.path()).status().ok();
+    }
+}
+
+/// Runs jobs while the directory cannot be written: they run, and their callers see their output.
+#[track_caller]
+fn check_jobs_go_on(server: &mut TestServer, running: u64, what: &str) {
+    for number in 1..=3 {
+        let reply =
+            server.call("run_command", json!({"command": format!("echo {number}; exit 5")}));
+        // A server that cannot record a job may refuse it, but not lose it.
+        if !reply.is_error() {
+            let shown = (&reply["exit_code"], &reply["output"]);
+            assert_eq!(shown, (&json!(5), &json!(format!("{number}\n"))), "{what}: {}", reply.0);
+        }
+    }
+    fs::write(server.work().join("gate"), "").expect("the gate opens");
+    let status = server.wait_finished(running);
+    assert_eq!(status["exit_code"], 11, "{what}: {status}");
+}
+
+const RUNNING: &str = "echo begun; while [ ! -e gate ]; do sleep 0.05; done; echo done; exit 11";
+
+/// Checks that jobs are recorded again: they survive a crash.
+#[track_caller]
+fn check_recovered(server: &mut TestServer, known: u64, what: &str) {
+    let job = eventually_some(&format!("{what}: a job is taken"), || {
+        let reply = server.call("run_command", json!({"command": "echo after"}));
+        (!reply.is_error()).then(|| reply.job())
+    });
+    for job in [known, job] {
+        eventually(&format!("{what}: the ending of job {job} is recorded"), || {
+            has_ending(server.data(), job)
+        });
+    }
+    crash(server);
+    let mut client = DurableClient::new(server.http().address());
+    assert_eq!(client.read_all(job).1, b"after\n", "{what}");
+    assert_eq!(client.status(known)["exit_code"], 11, "{what}: its ending was written late");
+}
+
+/// `true` if the journal has the ending of this job.
+fn has_ending(data: &Path, job: u64) -> bool {
+    let ended = format!("{{\"ended\":{{\"job\":{{\"tenant\":\"local\",\"number\":{job}}}");
+    let segments = fs::read_dir(data.join("journal")).into_iter().flatten().flatten();
+    segments
+        .filter_map(|segment| fs::read_to_string(segment.path()).ok())
+        .any(|text| text.contains(&ended))
+}
+
+#[test]
+fn a_full_data_directory_stops_no_job_and_is_caught_up_later() {
+    let disk = DataDisk::new("40m");
+    let mut server = Launch::http().structured().data(&disk.data()).start();
+    let running = server.start(RUNNING);
+    server.wait_written(running, 6);
+    disk.fill();
+    check_jobs_go_on(&mut server, running, "full");
+    disk.clear();
+    check_recovered(&mut server, running, "full");
+}
+
+/// Makes a tree of files immutable, for writers that have them open too; `false` if that cannot be
+/// done here.
+fn set_immutable(path: &Path, is_immutable: bool) -> bool {
+    let flag = if is_immutable { "+i" } else { "-i" };
+    let done = Command::new("chattr").args(["-R", flag]).arg(path).stderr(Stdio::null()).status();
+    done.is_ok_and(|status| status.success())
+}
+
+#[test]
+fn a_read_only_data_directory_stops_no_job_and_is_caught_up_later() {
+    let data = private_dir();
+    let mut server = Launch::http().structured().data(data.path()).start();
+    let running = server.start(RUNNING);
+    server.wait_written(running, 6);
+    let folders = ["journal", "output"].map(|name| data.path().join(name));
+    if !folders.iter().all(|folder| set_immutable(folder, true)) {
+        for folder in &folders {
+            set_immutable(folder, false);
+        }
+        eprintln!("files cannot be made immutable here: not tried");
+        return;
+    }
+    let result = std::panic::catch_unwind(AssertUnwindSafe(|| {
+        check_jobs_go_on(&mut server, running, "read-only");
+    }));
+    assert!(folders.iter().all(|folder| set_immutable(folder, false)), "they were ours");
+    result.unwrap_or_else(|failure| std::panic::resume_unwind(failure));
+    check_recovered(&mut server, running, "read-only");
+}
+
+#[test]
+fn a_data_directory_that_is_removed_stops_no_job() {
+    let data = private_dir();
+    let mut server = Launch::http().structured().data(data.path()).start();
+    let running = server.start(RUNNING);
+    server.wait_written(running, 6);
+    for entry in fs::read_dir(data.path()).expect("it is there").flatten() {
+        let path = entry.path();
+        // The pid file tells the test which process the server is.
+        if path.is_dir() {
+            fs::remove_dir_all(path).expect("ours");
+        }
+    }
+    check_jobs_go_on(&mut server, running, "removed");
+    server.signal(Signal::TERM);
+    assert!(server.wait_exit().success());
+    let mut next = Launch::http().structured().data(data.path()).start();
+    next.assert_alive();
+}
+
+#[test]
+fn a_start_on_a_read_only_disk_works_and_says_what_it_costs() {
+    let disk = DataDisk::new("40m");
+    disk.remount("ro");
+    let mut server = Launch::http().structured().data(&disk.data()).start();
+    server.expect_log("no journal: jobs end with this server");
+    server.assert_alive();
+}

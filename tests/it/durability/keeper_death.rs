@@ -1,0 +1,78 @@
+//! The keeper is killed, alone or together with the server.
+
+use rustix::process::Signal;
+
+use super::client::DurableClient;
+use super::disturbance::crash;
+use crate::harness::{Launch, Marker, TestServer, eventually, private_dir, signal};
+
+/// Starts a job whose processes left its session.
+#[track_caller]
+fn start_detached(server: &mut TestServer, marker: &Marker) -> u64 {
+    let command = format!("setsid sleep {marker} & (setsid sleep {marker} &); sleep {marker}");
+    let job = server.start(&command);
+    eventually("all three sleep", || marker.sleeping() >= 3);
+    job
+}
+
+/// Checks what the next server says of a job that ended with its keeper.
+#[track_caller]
+fn check_next(server: &mut TestServer, ended: u64, outcomes: &[&str], finished: u64) {
+    let mut client = DurableClient::new(server.http().address());
+    let status = client.status(ended);
+    let outcome = status["outcome"].as_str().expect("it has ended");
+    assert!(outcomes.contains(&outcome), "{status}");
+    assert_eq!(client.read_all(finished).1, b"kept\n");
+    server.assert_alive();
+}
+
+fn is_alive(pid: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat"))
+        .is_ok_and(|stat| !stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z')))
+}
+
+#[test]
+fn a_keeper_that_is_killed_takes_the_server_and_all_jobs_along() {
+    for has_crashed in [false, true] {
+        let (data, marker) = (private_dir(), Marker::new());
+        let mut server = Launch::http().structured().data(data.path()).start();
+        let finished = server.run("echo kept").job();
+        let job = start_detached(&mut server, &marker);
+        if has_crashed {
+            // The jobs are those of an earlier server then.
+            crash(&server);
+        }
+        let inner = server.server_pid();
+        assert_ne!(inner, server.pid(), "the keeper is a process of its own");
+        server.signal(Signal::KILL);
+        server.wait_exit();
+        marker.wait_gone();
+        eventually("the server ends itself", || !is_alive(inner));
+        let mut next = Launch::http().structured().data(data.path()).start();
+        // The server may have had the time to record what it did.
+        check_next(&mut next, job, &["stopped", "lost"], finished);
+    }
+}
+
+#[test]
+fn the_next_start_ends_what_is_left_when_both_are_killed() {
+    for has_crashed in [false, true] {
+        let (data, marker) = (private_dir(), Marker::new());
+        let mut server = Launch::http().structured().data(data.path()).start();
+        let finished = server.run("echo kept").job();
+        let job = start_detached(&mut server, &marker);
+        if has_crashed {
+            crash(&server);
+        }
+        let inner = i32::try_from(server.server_pid()).expect("a pid fits");
+        // Stopped first, so that neither sees the other's end.
+        signal(inner, Signal::STOP);
+        server.signal(Signal::KILL);
+        server.wait_exit();
+        signal(inner, Signal::KILL);
+        assert!(marker.sleeping() >= 3, "nobody ended them");
+        let mut next = Launch::http().structured().data(data.path()).start();
+        assert_eq!(marker.alive(), Vec::<i32>::new(), "ended before the next server answers");
+        check_next(&mut next, job, &["lost"], finished);
+    }
+}

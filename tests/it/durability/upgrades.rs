@@ -1,0 +1,72 @@
+//! `shellyard upgrade`: the server is replaced while its jobs run.
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use super::client::DurableClient;
+use super::crashes::{check_server, end_server, start_loaded};
+use super::disturbance::{Disturbance, Victim, upgrade};
+use super::load::Load;
+use super::random::{Random, number_from_environment};
+use crate::harness::{Launch, Sandbox, eventually, output_of, private_dir, text};
+
+#[test]
+fn no_job_and_no_byte_is_lost_by_upgrades_in_a_row() {
+    let times = number_from_environment("SHELLYARD_UPGRADES").unwrap_or(20);
+    let data = private_dir();
+    let mut load = Load::new(Random::from_environment());
+    let mut server = start_loaded(data.path());
+    let victim = Victim::new(&server);
+    load.run(server.http().address(), &victim, Disturbance::Upgrade, times);
+    check_server(&mut server, &load);
+    end_server(server, &mut load);
+    assert_eq!(load.lost(), 0, "an upgrade catches no job in the middle");
+    load.report(&format!("{times} upgrades"));
+}
+
+#[test]
+fn an_upgrade_keeps_a_running_job_and_its_cursor() {
+    let mut server = Launch::http().structured().start();
+    let job = server.start("echo one; while [ ! -e gate ]; do sleep 0.05; done; echo two; exit 7");
+    server.wait_written(job, 4);
+    let before = server.server_pid();
+    upgrade(server.data());
+    assert_ne!(server.server_pid(), before, "another process serves");
+    let mut client = DurableClient::new(server.http().address());
+    assert_eq!(client.read_raw(job, 4).0["state"], "running");
+    std::fs::write(server.work().join("gate"), "").expect("the gate opens");
+    assert_eq!(client.wait_finished(job)["exit_code"], 7);
+    assert_eq!(client.read_raw(job, 4).1, b"two\n");
+}
+
+#[test]
+fn sigusr2_upgrades_too() {
+    let mut server = Launch::http().structured().start();
+    let job = server.start("while [ ! -e gate ]; do sleep 0.05; done; exit 3");
+    server.wait_running(job);
+    let before = server.server_pid();
+    server.signal(Signal::USR2);
+    eventually("another process serves", || server.server_pid() != before);
+    std::fs::write(server.work().join("gate"), "").expect("the gate opens");
+    let mut client = DurableClient::new(server.http().address());
+    assert_eq!(client.wait_finished(job)["exit_code"], 3);
+}
+
+#[test]
+fn a_program_that_does_not_become_ready_is_replaced_by_the_old_one() {
+    let mut server = Launch::http().structured().start();
+    let job = server.start("while [ ! -e gate ]; do sleep 0.05; done; exit 5");
+    server.wait_running(job);
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.command();
+    command.args(["upgrade", "/bin/false", "--data-dir"]).arg(server.data());
+    let output = output_of(command, "");
+    let said = format!("{}{}", text(&output.stdout), text(&output.stderr));
+    assert!(!output.status.success(), "{said}");
+    assert!(said.contains("exited with code 1"), "it says why: {said}");
+    let mut client = DurableClient::new(server.http().address());
+    let reply = client.call("run_command", &json!({"command": "echo old"})).ok();
+    assert_eq!(reply["output"], "old\n");
+    std::fs::write(server.work().join("gate"), "").expect("the gate opens");
+    assert_eq!(client.wait_finished(job)["exit_code"], 5, "the job never noticed");
+}
