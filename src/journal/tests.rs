@@ -445,7 +445,7 @@ async fn a_degraded_journal_keeps_a_bounded_number_of_records_and_prefers_ending
     let (journal, _) = Journal::open_with(&dir, Durability::Os, sizes).unwrap();
     remove_directory(&dir);
     fs::write(&dir, "in the way").unwrap();
-    let mut is_kept = |number: u64| {
+    let is_kept = |number: u64| {
         let journal = journal.clone();
         async move {
             let result = journal.append(&accepted(job(number))).written().await;

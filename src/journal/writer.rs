@@ -240,12 +240,11 @@ impl JournalWriter {
     /// Begins a new segment if the present one has grown by more than it began with, and by enough.
     fn rotate_if_full(&mut self) {
         let grown = self.segment.len().saturating_sub(self.checkpoint_len);
-        if grown > self.sizes.segment.max(self.checkpoint_len) {
-            if self.rotate(sync_new(self.durability)).is_err() {
-                // The present segment still works. The next attempt comes when it has grown as much again.
-                self.checkpoint_len = self.segment.len();
-                self.count_error();
-            }
+        let is_full = grown > self.sizes.segment.max(self.checkpoint_len);
+        if is_full && self.rotate(sync_new(self.durability)).is_err() {
+            // The present segment still works. The next attempt comes when it has grown as much again.
+            self.checkpoint_len = self.segment.len();
+            self.count_error();
         }
     }
 
