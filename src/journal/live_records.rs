@@ -99,7 +99,7 @@ pub(super) struct LiveRecords<E> {
 }
 
 /// The records of a job that has not ended.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct UnfinishedRecords<E> {
     pub(super) accepted: E,
     pub(super) queued: Option<E>,
@@ -108,7 +108,7 @@ pub(super) struct UnfinishedRecords<E> {
 }
 
 /// The records of a job that has ended.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct FinishedRecords<E> {
     pub(super) accepted: E,
     pub(super) ended: E,
@@ -156,7 +156,7 @@ impl<E> LiveRecords<E> {
         }
     }
 
-    pub(super) fn raise_number(&mut self, tenant: TenantId, next: u64) {
+    fn raise_number(&mut self, tenant: TenantId, next: u64) {
         let number = self.numbers.entry(tenant).or_default();
         *number = next.max(*number);
     }
@@ -261,6 +261,20 @@ impl<E> LiveRecords<E> {
         });
         let freed = self.freed.iter_mut().map(|(_, entry)| entry);
         self.approvals.iter_mut().chain(freed).chain(finished).chain(unfinished)
+    }
+
+    /// Returns a copy of all entries.
+    pub(super) fn copy_parts(&self) -> LiveParts<E>
+    where
+        E: Copy,
+    {
+        LiveParts {
+            unfinished: self.unfinished.values().copied().collect(),
+            finished: self.finished.values().copied().collect(),
+            freed: self.freed.iter().map(|(_, entry)| *entry).collect(),
+            approvals: self.approvals.clone(),
+            numbers: self.numbers.clone(),
+        }
     }
 
     pub(super) fn into_parts(self) -> LiveParts<E> {

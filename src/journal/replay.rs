@@ -1,9 +1,12 @@
 //! Reading a journal.
 
+use std::panic::resume_unwind;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 
 use super::error::JournalError;
-use super::live_records::{LiveRecords, RecordKey};
+use super::live_records::{FinishedRecords, LiveParts, LiveRecords, RecordKey, UnfinishedRecords};
 use super::record::Record;
 use super::segment::{self, FORMAT, Marker};
 use super::segment_file::{LineSpan, read_segment, segment_path};
@@ -112,26 +115,73 @@ impl Replay {
         self.live.entries().map(|span| u64::from(span.len)).sum()
     }
 
-    /// Parses the live records.
+    /// Parses the live records. Two threads share the finished jobs, which are almost all of a journal.
     pub(super) fn read_state(&mut self) -> JournalState {
-        let mut live = LiveRecords::default();
-        let mut unreadable = 0;
-        for &span in self.live.entries() {
-            let line = self.line(span).and_then(|line| line.strip_suffix(b"\n"));
-            let json = line.and_then(segment::check_line);
-            match json.and_then(|json| serde_json::from_str::<Record>(json).ok()) {
-                Some(record) => live.apply(RecordKey::new(&record), record),
-                None => unreadable += 1,
-            }
-        }
-        for (&tenant, &next) in self.live.numbers() {
-            live.raise_number(tenant, next);
-        }
-        let state = JournalState::from_live(live);
-        self.report.unreadable = unreadable;
+        let reader = RecordReader { replay: self, unreadable: AtomicU64::new(0) };
+        let LiveParts { unfinished, finished, freed, approvals, numbers } = self.live.copy_parts();
+        let (first, second) = finished.split_at(finished.len() / 2);
+        let finished = thread::scope(|scope| {
+            let other = thread::Builder::new().spawn_scoped(scope, || reader.read_finished(second));
+            let mut finished = reader.read_finished(first);
+            finished.extend(match other {
+                Ok(other) => other.join().unwrap_or_else(|panic| resume_unwind(panic)),
+                Err(_) => reader.read_finished(second),
+            });
+            finished
+        });
+        let read_all = |spans: Vec<_>| spans.into_iter().filter_map(|it| reader.read(it)).collect();
+        let state = JournalState::from_parts(LiveParts {
+            unfinished: reader.read_unfinished(&unfinished),
+            finished,
+            freed: read_all(freed),
+            approvals: read_all(approvals),
+            numbers,
+        });
+        self.report.unreadable = reader.unreadable.into_inner();
         self.report.unfinished = state.unfinished.len() as u64;
         self.report.finished = state.finished.len() as u64;
         state
+    }
+}
+
+/// Parses records, and counts those that cannot be parsed.
+struct RecordReader<'a> {
+    replay: &'a Replay,
+    unreadable: AtomicU64,
+}
+
+impl RecordReader<'_> {
+    fn read(&self, span: LineSpan) -> Option<Record> {
+        let json = self.replay.line(span).and_then(segment::trim_line);
+        let record = json.and_then(|json| serde_json::from_str(json).ok());
+        if record.is_none() {
+            self.unreadable.fetch_add(1, Ordering::Relaxed);
+        }
+        record
+    }
+
+    fn read_finished(&self, jobs: &[FinishedRecords<LineSpan>]) -> Vec<FinishedRecords<Record>> {
+        let read = |job: &FinishedRecords<LineSpan>| {
+            let accepted = self.read(job.accepted)?;
+            Some(FinishedRecords { accepted, ended: self.read(job.ended)? })
+        };
+        jobs.iter().filter_map(read).collect()
+    }
+
+    fn read_unfinished(
+        &self,
+        jobs: &[UnfinishedRecords<LineSpan>],
+    ) -> Vec<UnfinishedRecords<Record>> {
+        let read = |job: &UnfinishedRecords<LineSpan>| {
+            let read_step = |step: Option<LineSpan>| step.and_then(|span| self.read(span));
+            Some(UnfinishedRecords {
+                accepted: self.read(job.accepted)?,
+                queued: read_step(job.queued),
+                starting: read_step(job.starting),
+                started: read_step(job.started),
+            })
+        };
+        jobs.iter().filter_map(read).collect()
     }
 }
 

@@ -73,6 +73,11 @@ pub(super) fn check_line(line: &[u8]) -> Option<&str> {
     str::from_utf8(json).ok()
 }
 
+/// Returns the JSON of a line with its line feed that was checked before.
+pub(super) fn trim_line(line: &[u8]) -> Option<&str> {
+    str::from_utf8(line.strip_suffix(b"\n")?.get(PREFIX..)?).ok()
+}
+
 fn parse_crc(prefix: &[u8]) -> Option<u32> {
     let (digits, space) = prefix.split_at_checked(PREFIX - 1)?;
     let is_written_by_us = |digit: &u8| matches!(digit, b'0'..=b'9' | b'a'..=b'f');

@@ -51,7 +51,7 @@ impl JournalState {
         for record in records {
             live.apply(RecordKey::new(&record), record);
         }
-        Self::from_live(live)
+        Self::from_parts(live.into_parts())
     }
 
     /// Returns records that lead to the same picture.
@@ -70,8 +70,8 @@ impl JournalState {
         numbers.chain(approvals).chain(freed).chain(finished).chain(unfinished).collect()
     }
 
-    pub(super) fn from_live(live: LiveRecords<Record>) -> Self {
-        let LiveParts { unfinished, finished, freed, approvals, numbers } = live.into_parts();
+    pub(super) fn from_parts(parts: LiveParts<Record>) -> Self {
+        let LiveParts { unfinished, finished, freed, approvals, numbers } = parts;
         Self {
             unfinished: unfinished.into_iter().filter_map(UnfinishedJob::from_live).collect(),
             finished: finished.into_iter().filter_map(EndedRecords::from_live).collect(),

@@ -21,7 +21,7 @@ use super::write_queue::{Batch, QueuedRecord, WriterWork};
 /// The time between two attempts to leave the degraded state.
 const RETRY: Duration = Duration::from_secs(1);
 /// The time between two attempts to create the reserve again.
-const RESERVE_RETRY: Duration = Duration::from_secs(10);
+const RESERVE_RETRY: Duration = Duration::from_secs(2);
 /// A journal that is opened with more bytes than this is rewritten if most of them are not live.
 const COMPACT_BYTES: u64 = 1 << 20;
 /// The memory for lines that is kept from one batch to the next.
