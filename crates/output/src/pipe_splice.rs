@@ -19,6 +19,8 @@ pub(crate) enum PipeState {
     NotAPipe,
 }
 
+/// Looks at a pipe without reading from it.
+///
 /// # Errors
 /// `WouldBlock` if the pipe is empty and not at its end.
 pub(crate) fn pipe_state(pipe: BorrowedFd<'_>) -> io::Result<PipeState> {

@@ -125,6 +125,8 @@ impl PositionReader {
         Ok(Self { file, next: 0, ahead: Vec::new() })
     }
 
+    /// The next record; `None` after the last.
+    ///
     /// # Errors
     /// If the file cannot be read.
     pub(crate) fn next(&mut self) -> io::Result<Option<PositionRecord>> {

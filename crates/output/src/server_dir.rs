@@ -207,6 +207,8 @@ pub(crate) struct FileId {
 }
 
 impl FileId {
+    /// The identity of an open file.
+    ///
     /// # Errors
     /// `NotFound` if it is something else than a file.
     pub(crate) fn from_regular_file(file: &File) -> io::Result<Self> {

@@ -128,20 +128,20 @@ fn assert_same(reader: &LogReader, model: &LogReader) {
 
 /// One step in the life of a log.
 #[derive(Debug, Clone)]
-enum Step {
+enum LogStep {
     Write(Stream, Vec<u8>),
     Gap(u64),
     /// The server is killed, and the next one goes on.
     Crash,
 }
 
-fn any_step() -> impl Strategy<Value = Step> {
+fn any_step() -> impl Strategy<Value = LogStep> {
     let stream = prop_oneof![Just(Stream::Stdout), Just(Stream::Stderr)];
     let bytes = "[a-c\n]{0,12}".prop_map(String::into_bytes);
     prop_oneof![
-        6 => (stream, bytes).prop_map(|(stream, bytes)| Step::Write(stream, bytes)),
-        1 => (1..100_u64).prop_map(Step::Gap),
-        2 => Just(Step::Crash),
+        6 => (stream, bytes).prop_map(|(stream, bytes)| LogStep::Write(stream, bytes)),
+        1 => (1..100_u64).prop_map(LogStep::Gap),
+        2 => Just(LogStep::Crash),
     ]
 }
 
@@ -173,15 +173,15 @@ proptest! {
         let (mut writer, mut reader) = open_durable_log(&store.settings, bounds(keep), name());
         for step in &steps {
             match step {
-                Step::Write(stream, bytes) => {
+                LogStep::Write(stream, bytes) => {
                     writer.append(*stream, bytes);
                     model_writer.append(*stream, bytes);
                 }
-                Step::Gap(bytes) => {
+                LogStep::Gap(bytes) => {
                     writer.mark_crash_gap(*bytes);
                     model_writer.mark_crash_gap(*bytes);
                 }
-                Step::Crash => {
+                LogStep::Crash => {
                     drop((writer, reader));
                     store.restart();
                     (writer, reader) = reopen_log(&store.settings, bounds(keep), name()).unwrap();
