@@ -16,11 +16,11 @@ use super::{module_settings, rules};
 use crate::bounded_read::{FILE_READ_TIMEOUT, run_with_timeout};
 use crate::config::{Environment, Settings};
 use crate::http::{InheritedListeners, Server, ServerGeneration, UpgradeControl};
-use crate::journal::{Journal, JournalError};
+use crate::journal::{Journal, JournalCounts, JournalError, JournalHealth};
 use crate::process::{Host, KeeperClient, KeeperNotice};
 use crate::service::{PreviousEnd, PreviousServer};
 use crate::telemetry::audit::{self, AuditedJob};
-use crate::telemetry::events;
+use crate::telemetry::events::{self, JournalStats};
 
 /// The share of the service manager's watchdog time after which the server reports that it is alive.
 const WATCHDOG_SHARE: u32 = 3;
@@ -222,6 +222,24 @@ async fn report_alive(keeper: KeeperClient, pause: Duration) {
             return;
         }
     }
+}
+
+/// Logs each change of the journal's health.
+pub(super) async fn watch_journal(mut health: watch::Receiver<JournalHealth>) {
+    while health.changed().await.is_ok() {
+        match &*health.borrow_and_update() {
+            JournalHealth::Healthy => events::journal_recovered(),
+            JournalHealth::LowSpace => events::journal_low_space(),
+            JournalHealth::Degraded { why } => events::journal_degraded(why),
+        }
+    }
+}
+
+/// Returns the figures of the journal for the metrics.
+pub(super) fn measure_journal(journal: &Journal) -> JournalStats {
+    let JournalCounts { records, bytes, errors, lost, .. } = journal.counts();
+    let is_degraded = matches!(*journal.health().borrow(), JournalHealth::Degraded { .. });
+    JournalStats { records, bytes, errors, lost, is_degraded }
 }
 
 /// Returns the path of the program that was started; a file that has replaced it has the same path.

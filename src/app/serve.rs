@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::children::start_child_reaper;
 use super::data_dir::ServerLock;
-use super::durable::{DurableState, KeeperLink};
+use super::durable::{self, DurableState, KeeperLink};
 use super::error::AppError;
 use super::module_settings::{self, OutputFiles};
 use super::runtime::{self, ShutdownWatchdog, Signals};
@@ -155,6 +155,9 @@ impl App {
         tokio::spawn(on_hangup.map_err(AppError::Signals)?);
         let guardian_host = Arc::clone(&host);
         spawn_blocking(move || start_guardian(&guardian_host));
+        if let Some(journal) = &journal {
+            tokio::spawn(durable::watch_journal(journal.health()));
+        }
         let durable = journal.map(|journal| DurableJobs { journal, pumps });
         Ok(Self {
             host,
@@ -339,6 +342,7 @@ impl App {
     fn new_metrics_renderer(&self, exporter: Exporter) -> MetricsRenderer {
         let service = self.service.clone();
         let gauges = Arc::clone(&self.gauges);
+        let journal = self.durable.as_ref().map(|durable| durable.journal.clone());
         let exporter = exporter
             .with_data_dir(module_settings::spill_dir(&self.settings))
             .with_output_counters(Arc::clone(self.spill.counters()));
@@ -346,6 +350,9 @@ impl App {
             let service = service.clone();
             let gauges = Arc::clone(&gauges);
             let exporter = exporter.clone();
+            if let Some(journal) = &journal {
+                events::journal_measured(durable::measure_journal(journal));
+            }
             async move {
                 if let Some(stats) = service.queue_stats().await {
                     gauges.update(&stats);

@@ -217,6 +217,7 @@ const FAMILIES: [MetricFamily; 9] = [
     lanes::FAMILY,
     tenants::FAMILY,
     output::FAMILY,
+    journal::FAMILY,
     mcp::FAMILY,
     http::FAMILY,
     actors::FAMILY,
@@ -430,6 +431,24 @@ family! {
     Gauge RETAINED = "shellyard_retained_bytes";
     /// Limit on stored output of finished jobs; 0 = no limit of its own.
     Gauge RETAINED_LIMIT = "shellyard_retained_limit_bytes";
+}
+
+family! {
+    /// Metrics of the journal, from which the next server goes on.
+    mod journal = "Journal";
+
+    /// Records that were written to the journal.
+    Counter RECORDS = "shellyard_journal_records_total";
+    /// Bytes of the records that were written to the journal.
+    Counter BYTES = "shellyard_journal_bytes_total";
+    /// Failed operations on files of the journal.
+    Counter ERRORS = "shellyard_journal_errors_total";
+    /// Records that were not written, and that are not kept in memory either.
+    Counter LOST = "shellyard_journal_lost_records_total";
+    /// 1 while the journal cannot be written, so that a crash of the server would lose jobs; else 0.
+    Gauge DEGRADED = "shellyard_journal_degraded";
+    /// Running jobs of a previous server that this server has taken over.
+    Counter RESUMED = "shellyard_jobs_resumed_total";
 }
 
 family! {

@@ -9,7 +9,7 @@ use super::actors::update_actor_gauges;
 use crate::ids::{JobId, TenantId};
 use crate::telemetry::labels::{HostResource, key};
 use crate::telemetry::logging;
-use crate::telemetry::names::{output, process, queue};
+use crate::telemetry::names::{journal, output, process, queue};
 use crate::telemetry::process_metrics::{self, DiskSpace, ProcessUsage};
 
 /// Orphaned processes of ended jobs were reaped.
@@ -107,6 +107,45 @@ pub fn journal_unusable(why: &dyn std::error::Error) {
     let cause = why.source().map(ToString::to_string).unwrap_or_default();
     let why = why.to_string();
     tracing::error!(?why, ?cause, "no journal: jobs end with this server, and are forgotten then");
+}
+
+/// The figures of the journal at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JournalStats {
+    pub records: u64,
+    pub bytes: u64,
+    pub errors: u64,
+    /// Records that are neither written nor kept in memory.
+    pub lost: u64,
+    /// `true` while the journal cannot be written.
+    pub is_degraded: bool,
+}
+
+/// The journal was measured, for a scrape.
+pub fn journal_measured(stats: JournalStats) {
+    journal::RECORDS.unlabeled().absolute(stats.records);
+    journal::BYTES.unlabeled().absolute(stats.bytes);
+    journal::ERRORS.unlabeled().absolute(stats.errors);
+    journal::LOST.unlabeled().absolute(stats.lost);
+    journal::DEGRADED.set_count(usize::from(stats.is_degraded));
+}
+
+/// The journal cannot be written any more.
+pub fn journal_degraded(why: &str) {
+    tracing::error!(
+        ?why,
+        "the journal cannot be written: jobs go on, but a crash of the server now would lose them"
+    );
+}
+
+/// The disk of the journal has little room left.
+pub fn journal_low_space() {
+    tracing::warn!("the disk of the journal is nearly full; free some room");
+}
+
+/// The journal is written again.
+pub fn journal_recovered() {
+    tracing::info!("the journal is written again");
 }
 
 /// Another server is about to take over the jobs of this one.

@@ -11,7 +11,7 @@ use crate::output::{Counters, DropReason};
 use crate::spec::Stream;
 use crate::telemetry::labels::{ApprovalStep, FreedReason, MERGED, RejectionReason, key};
 use crate::telemetry::log_format::DOCUMENTED_TARGET;
-use crate::telemetry::names::{Counter, jobs, output, report_labels, tenants};
+use crate::telemetry::names::{Counter, jobs, journal, output, report_labels, tenants};
 use crate::telemetry::queue_gauges;
 
 /// The number of characters of a command that are logged.
@@ -87,6 +87,7 @@ pub fn job_started(id: JobId, queued: Duration) -> ActiveJob {
 #[must_use = "dropping the guard counts the job as over"]
 pub fn job_resumed(id: JobId, started: Instant) -> ActiveJob {
     tracing::info!(tenant = %id.tenant(), job_id = %id, "job resumed");
+    journal::RESUMED.unlabeled().increment(1);
     jobs::RUNNING.unlabeled().increment(1);
     ActiveJob { id, started, end: JobEndLabels::LOST, stopping: None }
 }
