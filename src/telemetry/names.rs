@@ -211,7 +211,7 @@ pub struct MetricFamily {
 }
 
 /// All families, in the order of `docs/metrics.md`.
-const FAMILIES: [MetricFamily; 9] = [
+const FAMILIES: [MetricFamily; 10] = [
     jobs::FAMILY,
     queue::FAMILY,
     lanes::FAMILY,
