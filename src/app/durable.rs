@@ -28,8 +28,8 @@ const WATCHDOG_SHARE: u32 = 3;
 /// The longest time for reading the journal at the start.
 const JOURNAL_READ_TIME: Duration = Duration::from_secs(30);
 
-/// What a server keeps beyond its own life. The default is that of a server for one client or one
-/// command: nothing.
+/// The state that outlives a server. The default is that of a server for one client or one command:
+/// nothing.
 #[derive(Debug, Default)]
 pub(super) struct DurableState {
     /// The file that keeps job numbers.
@@ -203,8 +203,11 @@ impl KeeperLink {
     /// Returns the control for operators, if the server can be upgraded.
     pub(super) fn upgrade_control(&self) -> Option<UpgradeControl> {
         let keeper = self.client.as_ref()?;
-        let generation =
-            ServerGeneration { number: keeper.generation(), last_failure: keeper.last_failure() };
+        let generation = ServerGeneration {
+            number: keeper.generation(),
+            pid: std::process::id(),
+            last_failure: keeper.last_failure(),
+        };
         let link = self.clone();
         Some(UpgradeControl::new(generation, move |program| link.request_upgrade(program)))
     }

@@ -62,7 +62,7 @@ pub(super) struct App {
     reloader: Reloader,
     log_filter: LogFilter,
     spill: SpillDir,
-    /// What another server needs to take over the jobs; `None` if it cannot.
+    /// The state that another server needs to take over the jobs; `None` if it cannot.
     durable: Option<DurableJobs>,
     /// The directory for temporary files of jobs. Dropping it removes the directory.
     _scratch: Option<ScratchRoot>,

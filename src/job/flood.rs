@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
 
-use super::output_pump::{PipeRead, Pump};
+use super::output_pump::Pump;
+use super::pipe_reader::PipeRead;
 use crate::spec::Stream;
 
 /// The number of floods that have a thread at the same time. More would not be faster; other floods

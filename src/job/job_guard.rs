@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use super::actor::{JobActor, SharedJobSettings};
 use super::handle::{JobHandle, JobPhase, JobStatus, SharedJob};
 use super::messages::Address;
-use super::output_pump::MAX_UNWRITTEN;
+use super::pipe_reader::MAX_UNWRITTEN;
 use super::records;
 use super::start::JobVariables;
 use super::state::TreeRemains;

@@ -14,6 +14,7 @@ mod job_guard;
 mod messages;
 mod output_pump;
 mod overuse;
+mod pipe_reader;
 mod pump_gate;
 mod records;
 mod spawn_pool;

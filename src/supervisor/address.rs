@@ -11,7 +11,8 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::actor::SupervisorMsg;
-use super::handle::{OnJobEnd, Supervisor};
+use super::handle::Supervisor;
+use super::on_job_end::OnJobEnd;
 use super::pressure::{HostResource, Pressure, PressureWatch};
 use crate::job::JobHandle;
 use crate::outcome::JobEnding;

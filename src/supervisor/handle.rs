@@ -1,6 +1,5 @@
 //! The public handle of the supervisor.
 
-use std::fmt;
 use std::sync::Arc;
 
 use ractor::{Actor, RpcReplyPort, SpawnErr};
@@ -8,18 +7,18 @@ use tokio::sync::watch;
 
 use super::actor::{AcceptedJob, Supervision, SupervisorMsg, SupervisorSettings};
 use super::address::{Address, Sampler, SupervisorAddress};
+use super::on_job_end::OnJobEnd;
 use super::pressure::{Pressure, PressureWatch};
 use super::queue::{QueueLimits, QueueOverview, QueuePosition, UnknownLane};
 use super::queue_stats::collect_queue_stats;
 use super::refusal::SubmitRefusal;
 use super::registry::FindError;
-use super::restored::RestoredJobs;
+use super::restored_jobs::RestoredJobs;
 use super::retention::RetentionBounds;
 use super::root_supervisor::{RootArgs, RootSupervisor};
 use crate::ids::{JobId, TenantId};
 use crate::job::{JobHandle, JobVariables, StopRequest};
 use crate::job_key::JobKey;
-use crate::outcome::JobEnding;
 use crate::process::OpenedDir;
 use crate::spec::JobSpec;
 use crate::telemetry::QueueStats;
@@ -50,28 +49,6 @@ pub struct SubmitRequest {
     pub logged: String,
     /// The action when the job has ended.
     pub on_end: Option<OnJobEnd>,
-}
-
-/// An action of the submitter when a job has ended. It must be short.
-pub struct OnJobEnd(Box<EndAction>);
-
-type EndAction = dyn FnOnce(&JobHandle, &JobEnding) + Send;
-
-impl OnJobEnd {
-    #[must_use]
-    pub fn new(act: impl FnOnce(&JobHandle, &JobEnding) + Send + 'static) -> Self {
-        Self(Box::new(act))
-    }
-
-    pub(super) fn run(self, job: &JobHandle, ending: &JobEnding) {
-        (self.0)(job, ending);
-    }
-}
-
-impl fmt::Debug for OnJobEnd {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("OnJobEnd")
-    }
 }
 
 impl Supervisor {

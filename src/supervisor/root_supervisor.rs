@@ -21,7 +21,7 @@ use super::address::{Address, CurrentSupervisor, SupervisorAddress, watch_for_sh
 use super::handle::Acceptance;
 use super::queue::{Queue, QueueLimits};
 use super::registry::Registry;
-use super::restored::RestoredJobs;
+use super::restored_jobs::RestoredJobs;
 use super::retention::Retention;
 use crate::ids::JobId;
 use crate::job::SharedJobSettings;

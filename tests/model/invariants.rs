@@ -2,8 +2,8 @@
 
 use super::design::Design;
 use super::world::{
-    ModelEnding, ModelJob, ModelPhase, ModelProcess, ModelRecord, Number, Step, World, number_of,
-    true_code,
+    ModelEnding, ModelJob, ModelPhase, ModelProcess, ModelRecord, ModelStep, Number, World,
+    number_of, true_code,
 };
 
 /// A guarantee.
@@ -147,7 +147,8 @@ fn is_order_kept(world: &World) -> bool {
 
 /// `true` if only a crash can happen next.
 fn is_at_rest(world: &World, design: &Design) -> bool {
-    let is_crash = |step: &Step| matches!(step, Step::ServerCrash | Step::KeeperCrash);
+    let is_crash =
+        |step: &ModelStep| matches!(step, ModelStep::ServerCrash | ModelStep::KeeperCrash);
     world.steps(design).iter().all(is_crash)
 }
 

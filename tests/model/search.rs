@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use super::design::Design;
 use super::invariants::{self, Guarantee};
-use super::world::{Step, World};
+use super::world::{ModelStep, World};
 
 /// The result of a search.
 #[derive(Debug)]
@@ -12,7 +12,7 @@ pub(crate) struct Findings {
     /// The number of different states.
     pub(crate) states: usize,
     /// The guarantees that the first bad state breaks, and the shortest way to it.
-    pub(crate) violation: Option<(Vec<Guarantee>, Vec<Step>)>,
+    pub(crate) violation: Option<(Vec<Guarantee>, Vec<ModelStep>)>,
 }
 
 /// Visits every state, until one breaks a guarantee that is watched.
@@ -20,7 +20,7 @@ pub(crate) fn search(design: &Design, is_watched: impl Fn(Guarantee) -> bool) ->
     let start = World::new(design);
     // Each state with the place of the one before it, so that the way to it can be told.
     let mut places: HashMap<World, usize> = HashMap::from([(start.clone(), 0)]);
-    let mut ways: Vec<(usize, Option<Step>)> = vec![(0, None)];
+    let mut ways: Vec<(usize, Option<ModelStep>)> = vec![(0, None)];
     let mut waiting = VecDeque::from([start]);
     while let Some(world) = waiting.pop_front() {
         let place = places[&world];
@@ -42,7 +42,7 @@ pub(crate) fn search(design: &Design, is_watched: impl Fn(Guarantee) -> bool) ->
     Findings { states: places.len(), violation: None }
 }
 
-fn way_to(mut place: usize, ways: &[(usize, Option<Step>)]) -> Vec<Step> {
+fn way_to(mut place: usize, ways: &[(usize, Option<ModelStep>)]) -> Vec<ModelStep> {
     let mut way = Vec::new();
     while let (before, Some(step)) = ways[place] {
         way.push(step);

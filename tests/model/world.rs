@@ -114,7 +114,7 @@ pub(crate) struct World {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum ModelStep {
     Receive(u8),
     WriteAccepted(Number),
     Ack(u8),
@@ -203,7 +203,7 @@ impl World {
     }
 
     /// Every step that can be next.
-    pub(crate) fn steps(&self, design: &Design) -> Vec<Step> {
+    pub(crate) fn steps(&self, design: &Design) -> Vec<ModelStep> {
         let mut steps = Vec::new();
         for number in self.jobs.keys().copied() {
             self.steps_outside(design, number, &mut steps);
@@ -215,13 +215,13 @@ impl World {
     }
 
     /// The steps of a job's own processes, and of the keeper for that job.
-    fn steps_outside(&self, design: &Design, number: Number, steps: &mut Vec<Step>) {
+    fn steps_outside(&self, design: &Design, number: Number, steps: &mut Vec<ModelStep>) {
         let job = &self.jobs[&number];
         if job.process == Some(ModelProcess::Running) {
             if job.written < design.bytes {
-                steps.push(Step::JobWrites(number));
+                steps.push(ModelStep::JobWrites(number));
             } else {
-                steps.push(Step::JobExits(number));
+                steps.push(ModelStep::JobExits(number));
             }
         }
         let Some(keeper) = &self.keeper else { return };
@@ -230,45 +230,45 @@ impl World {
             && held == Some(&None)
             && job.process == Some(ModelProcess::Zombie)
         {
-            steps.push(Step::KeeperReaps(number));
+            steps.push(ModelStep::KeeperReaps(number));
         }
         let is_alive = matches!(job.process, Some(ModelProcess::Running | ModelProcess::Zombie));
         let is_unknown = self.server.is_none() && held.is_none() && is_alive;
         if is_unknown && !design.breaks(BrokenRule::LeaveUnregistered) {
-            steps.push(Step::KeeperEndsUnknown(number));
+            steps.push(ModelStep::KeeperEndsUnknown(number));
         }
     }
 
-    fn server_steps(&self, design: &Design, number: Number, steps: &mut Vec<Step>) {
+    fn server_steps(&self, design: &Design, number: Number, steps: &mut Vec<ModelStep>) {
         let Some(phase) = self.phase(number) else { return };
         match phase {
             ModelPhase::Accepting => {
                 let is_next = (1..number).all(|earlier| self.is_accepted(earlier));
                 if is_next {
-                    steps.push(Step::WriteAccepted(number));
+                    steps.push(ModelStep::WriteAccepted(number));
                 }
             }
             ModelPhase::Queued if self.is_next_in_queue(number) => {
                 steps.push(if design.breaks(BrokenRule::CreateBeforeStarting) {
-                    Step::Create(number)
+                    ModelStep::Create(number)
                 } else {
-                    Step::WriteStarting(number)
+                    ModelStep::WriteStarting(number)
                 });
             }
             ModelPhase::Queued => {}
-            ModelPhase::Starting => steps.push(Step::Create(number)),
+            ModelPhase::Starting => steps.push(ModelStep::Create(number)),
             ModelPhase::Created if !self.is_recorded(ModelRecord::Starting(number)) => {
-                steps.push(Step::WriteStarting(number));
+                steps.push(ModelStep::WriteStarting(number));
             }
             ModelPhase::Created => {
                 if self.keeper.is_some() {
-                    steps.push(Step::Register(number));
+                    steps.push(ModelStep::Register(number));
                 }
                 if design.breaks(BrokenRule::ShowBeforeRegister) {
-                    steps.push(Step::ShowRunning(number));
+                    steps.push(ModelStep::ShowRunning(number));
                 }
             }
-            ModelPhase::Registered => steps.push(Step::WriteStarted(number)),
+            ModelPhase::Registered => steps.push(ModelStep::WriteStarted(number)),
             ModelPhase::Running { taken, exit } => {
                 self.running_steps(design, number, taken, exit, steps);
             }
@@ -277,7 +277,7 @@ impl World {
             }
             ModelPhase::Freed => {
                 if !self.jobs[&number].is_file_removed {
-                    steps.push(Step::RemoveFile(number));
+                    steps.push(ModelStep::RemoveFile(number));
                 }
             }
         }
@@ -290,26 +290,26 @@ impl World {
         number: Number,
         taken: u8,
         exit: Option<u8>,
-        steps: &mut Vec<Step>,
+        steps: &mut Vec<ModelStep>,
     ) {
         let job = &self.jobs[&number];
         let does_read = design.breaks(BrokenRule::ReadThenWrite)
             || design.breaks(BrokenRule::PublishBeforeFile);
         if job.pipe > 0 {
-            steps.push(if does_read { Step::Read(number) } else { Step::Splice(number) });
+            steps.push(if does_read { ModelStep::Read(number) } else { ModelStep::Splice(number) });
         }
         if taken > 0 {
-            steps.push(Step::WriteFile(number));
+            steps.push(ModelStep::WriteFile(number));
         }
         if exit.is_none() && self.status(design, number).is_some() {
-            steps.push(Step::PeekStatus(number));
+            steps.push(ModelStep::PeekStatus(number));
         }
         let is_drained = job.pipe == 0 && taken == 0;
         if exit.is_some() && (is_drained || design.breaks(BrokenRule::EndBeforePipeIsEmpty)) {
-            steps.push(Step::WriteEnded(number));
+            steps.push(ModelStep::WriteEnded(number));
         }
         if exit.is_some() && self.is_held(number) && design.breaks(BrokenRule::ReleaseBeforeEnded) {
-            steps.push(Step::Release(number));
+            steps.push(ModelStep::Release(number));
         }
     }
 
@@ -331,28 +331,28 @@ impl World {
         number: Number,
         ending: ModelEnding,
         is_released: bool,
-        steps: &mut Vec<Step>,
+        steps: &mut Vec<ModelStep>,
     ) {
         if !is_released {
-            steps.push(Step::Release(number));
+            steps.push(ModelStep::Release(number));
         }
         let request = self.requests[usize::from(self.jobs[&number].request)];
         if request.acked == Some(number) && request.ending_seen != Some(ending) {
-            steps.push(Step::ShowEnding(number));
+            steps.push(ModelStep::ShowEnding(number));
         }
         // Retention; the second job stays, so that kept jobs are examined too.
         if is_released && request.ending_seen.is_some() && number == 1 {
             let removes_first = design.breaks(BrokenRule::RemoveBeforeFreed);
             if removes_first && !self.jobs[&number].is_file_removed {
-                steps.push(Step::RemoveFile(number));
+                steps.push(ModelStep::RemoveFile(number));
             } else {
-                steps.push(Step::WriteFreed(number));
+                steps.push(ModelStep::WriteFreed(number));
             }
         }
     }
 
     /// The replies that a client may get about its job.
-    fn client_steps(&self, number: Number, phase: ModelPhase, steps: &mut Vec<Step>) {
+    fn client_steps(&self, number: Number, phase: ModelPhase, steps: &mut Vec<ModelStep>) {
         let job = &self.jobs[&number];
         let request = self.requests[usize::from(job.request)];
         if request.acked != Some(number) {
@@ -360,10 +360,10 @@ impl World {
         }
         let taken = if let ModelPhase::Running { taken, .. } = phase { taken } else { 0 };
         if !job.is_file_removed && job.file + taken > request.bytes_seen {
-            steps.push(Step::Publish(number));
+            steps.push(ModelStep::Publish(number));
         }
         if matches!(phase, ModelPhase::Running { .. }) && !request.was_shown_running {
-            steps.push(Step::ShowRunning(number));
+            steps.push(ModelStep::ShowRunning(number));
         }
     }
 
@@ -382,100 +382,102 @@ impl World {
         !server.jobs.values().any(has_slot) && server.queue.first() == Some(&number)
     }
 
-    fn request_steps(&self, design: &Design, steps: &mut Vec<Step>) {
+    fn request_steps(&self, design: &Design, steps: &mut Vec<ModelStep>) {
         if self.server.is_none() {
             return;
         }
         for (index, request) in (0..design.requests).zip(&self.requests) {
             match (request.acked, request.in_flight) {
                 (Some(_), _) => {}
-                (None, None) => steps.push(Step::Receive(index)),
+                (None, None) => steps.push(ModelStep::Receive(index)),
                 (None, Some(number)) => {
                     if self.is_accepted(number) || design.breaks(BrokenRule::AckBeforeAccepted) {
-                        steps.push(Step::Ack(index));
+                        steps.push(ModelStep::Ack(index));
                     }
                 }
             }
         }
     }
 
-    fn crash_steps(&self, design: &Design, steps: &mut Vec<Step>) {
+    fn crash_steps(&self, design: &Design, steps: &mut Vec<ModelStep>) {
         match (&self.keeper, &self.server) {
-            (Some(_), None) => steps.push(Step::KeeperRestartsServer),
+            (Some(_), None) => steps.push(ModelStep::KeeperRestartsServer),
             (None, Some(_)) if !design.breaks(BrokenRule::OutliveKeeper) => {
-                steps.push(Step::ServerEndsWithKeeper);
+                steps.push(ModelStep::ServerEndsWithKeeper);
             }
-            (None, None) => steps.push(Step::NextStart),
+            (None, None) => steps.push(ModelStep::NextStart),
             (None | Some(_), Some(_)) => {}
         }
         if self.server.is_some() && self.server_crashes < design.server_crashes {
-            steps.push(Step::ServerCrash);
+            steps.push(ModelStep::ServerCrash);
         }
         if self.keeper.is_some() && self.keeper_crashes < design.keeper_crashes {
-            steps.push(Step::KeeperCrash);
+            steps.push(ModelStep::KeeperCrash);
         }
     }
 
-    pub(crate) fn apply(&mut self, design: &Design, step: Step) {
+    pub(crate) fn apply(&mut self, design: &Design, step: ModelStep) {
         match step {
-            Step::Receive(index) => self.receive(index),
-            Step::Ack(index) => {
+            ModelStep::Receive(index) => self.receive(index),
+            ModelStep::Ack(index) => {
                 let request = &mut self.requests[usize::from(index)];
                 request.acked = request.in_flight.take();
             }
-            Step::JobWrites(number) => {
+            ModelStep::JobWrites(number) => {
                 let job = self.job_mut(number);
                 job.written += 1;
                 job.pipe += 1;
             }
-            Step::JobExits(number) => self.job_mut(number).process = Some(ModelProcess::Zombie),
-            Step::Splice(number) => {
+            ModelStep::JobExits(number) => {
+                self.job_mut(number).process = Some(ModelProcess::Zombie)
+            }
+            ModelStep::Splice(number) => {
                 let job = self.job_mut(number);
                 job.pipe -= 1;
                 job.file += 1;
             }
-            Step::Publish(number) => self.publish(design, number),
-            Step::ShowRunning(number) => self.request_mut(number).was_shown_running = true,
-            Step::ShowEnding(number) => {
+            ModelStep::Publish(number) => self.publish(design, number),
+            ModelStep::ShowRunning(number) => self.request_mut(number).was_shown_running = true,
+            ModelStep::ShowEnding(number) => {
                 if let Some(ModelPhase::Ended { ending, .. }) = self.phase(number) {
                     self.request_mut(number).ending_seen = Some(ending);
                 }
             }
-            Step::RemoveFile(number) => self.job_mut(number).is_file_removed = true,
-            Step::WriteAccepted(_)
-            | Step::WriteStarting(_)
-            | Step::WriteStarted(_)
-            | Step::WriteEnded(_)
-            | Step::WriteFreed(_) => self.write_record(design, step),
-            Step::Create(_)
-            | Step::Register(_)
-            | Step::Read(_)
-            | Step::WriteFile(_)
-            | Step::PeekStatus(_)
-            | Step::Release(_) => self.act(design, step),
-            Step::KeeperReaps(number) => {
+            ModelStep::RemoveFile(number) => self.job_mut(number).is_file_removed = true,
+            ModelStep::WriteAccepted(_)
+            | ModelStep::WriteStarting(_)
+            | ModelStep::WriteStarted(_)
+            | ModelStep::WriteEnded(_)
+            | ModelStep::WriteFreed(_) => self.write_record(design, step),
+            ModelStep::Create(_)
+            | ModelStep::Register(_)
+            | ModelStep::Read(_)
+            | ModelStep::WriteFile(_)
+            | ModelStep::PeekStatus(_)
+            | ModelStep::Release(_) => self.act(design, step),
+            ModelStep::KeeperReaps(number) => {
                 self.job_mut(number).process = Some(ModelProcess::Reaped);
                 if let Some(keeper) = &mut self.keeper {
                     keeper.held.insert(number, Some(true_code(number)));
                 }
             }
-            Step::KeeperEndsUnknown(number) => self.kill(number),
-            Step::ServerCrash => self.crash_server(),
-            Step::KeeperCrash => {
+            ModelStep::KeeperEndsUnknown(number) => self.kill(number),
+            ModelStep::ServerCrash => self.crash_server(),
+            ModelStep::KeeperCrash => {
                 self.keeper = None;
                 self.keeper_crashes += 1;
             }
-            Step::ServerEndsWithKeeper => {
+            ModelStep::ServerEndsWithKeeper => {
                 self.kill_all();
                 self.drop_server();
             }
-            Step::KeeperRestartsServer => {
+            ModelStep::KeeperRestartsServer => {
                 if !design.breaks(BrokenRule::LeaveUnregistered) {
                     self.kill_unregistered();
                 }
                 self.start_server(design);
             }
-            Step::NextStart => {
+            ModelStep::NextStart => {
                 if !design.breaks(BrokenRule::NoSweep) {
                     self.kill_all();
                 }
@@ -534,30 +536,30 @@ impl World {
         request.bytes_seen = request.bytes_seen.max(bytes);
     }
 
-    fn write_record(&mut self, design: &Design, step: Step) {
+    fn write_record(&mut self, design: &Design, step: ModelStep) {
         match step {
-            Step::WriteAccepted(number) => {
+            ModelStep::WriteAccepted(number) => {
                 let key = self.jobs[&number].request;
                 let key = (!design.breaks(BrokenRule::KeyNotRecorded)).then_some(key);
                 self.journal.push(ModelRecord::Accepted { number, key });
                 self.set_phase(number, ModelPhase::Queued);
             }
-            Step::WriteStarting(number) => {
+            ModelStep::WriteStarting(number) => {
                 self.journal.push(ModelRecord::Starting(number));
                 if self.phase(number) == Some(ModelPhase::Queued) {
                     self.set_phase(number, ModelPhase::Starting);
                 }
             }
-            Step::WriteStarted(number) => {
+            ModelStep::WriteStarted(number) => {
                 self.journal.push(ModelRecord::Started(number));
                 self.set_phase(number, ModelPhase::Running { taken: 0, exit: None });
             }
-            Step::WriteEnded(number) => {
+            ModelStep::WriteEnded(number) => {
                 if let Some(ModelPhase::Running { exit: Some(code), .. }) = self.phase(number) {
                     self.record_ending(number, ModelEnding::Code(code));
                 }
             }
-            Step::WriteFreed(number) => {
+            ModelStep::WriteFreed(number) => {
                 self.journal.push(ModelRecord::Freed(number));
                 self.set_phase(number, ModelPhase::Freed);
             }
@@ -572,9 +574,9 @@ impl World {
         self.set_phase(number, ModelPhase::Ended { ending, is_released });
     }
 
-    fn act(&mut self, design: &Design, step: Step) {
+    fn act(&mut self, design: &Design, step: ModelStep) {
         match step {
-            Step::Create(number) => {
+            ModelStep::Create(number) => {
                 let request = self.jobs[&number].request;
                 self.created.push(request);
                 let job = self.job_mut(number);
@@ -582,27 +584,27 @@ impl World {
                 job.is_child_of_server = true;
                 self.set_phase(number, ModelPhase::Created);
             }
-            Step::Register(number) => {
+            ModelStep::Register(number) => {
                 if let Some(keeper) = &mut self.keeper {
                     keeper.held.insert(number, None);
                 }
                 self.set_phase(number, ModelPhase::Registered);
             }
-            Step::Read(number) | Step::WriteFile(number) => self.move_bytes(step, number),
-            Step::PeekStatus(number) => {
+            ModelStep::Read(number) | ModelStep::WriteFile(number) => self.move_bytes(step, number),
+            ModelStep::PeekStatus(number) => {
                 let code = self.status(design, number);
                 if let Some(ModelPhase::Running { taken, .. }) = self.phase(number) {
                     self.set_phase(number, ModelPhase::Running { taken, exit: code });
                 }
             }
-            Step::Release(number) => self.release(number),
+            ModelStep::Release(number) => self.release(number),
             _ => unreachable!("not an action of the server: {step:?}"),
         }
     }
 
-    fn move_bytes(&mut self, step: Step, number: Number) {
+    fn move_bytes(&mut self, step: ModelStep, number: Number) {
         let Some(ModelPhase::Running { taken, exit }) = self.phase(number) else { return };
-        let is_read = matches!(step, Step::Read(_));
+        let is_read = matches!(step, ModelStep::Read(_));
         let job = self.job_mut(number);
         let taken = if is_read {
             job.pipe -= 1;

@@ -17,6 +17,7 @@ use crate::service::CallerIdentity;
 pub struct ServerGeneration {
     /// Counts the servers of one keeper from 1.
     pub number: u64,
+    pub pid: u32,
     /// The reason why the server before this one ended, or why an upgrade was undone.
     pub last_failure: Option<String>,
 }
@@ -44,7 +45,7 @@ impl UpgradeControl {
     fn response(&self) -> Response {
         let mut fields = json!({
             "generation": self.generation.number,
-            "pid": std::process::id(),
+            "pid": self.generation.pid,
             "version": env!("CARGO_PKG_VERSION"),
         });
         if let Some(why) = &self.generation.last_failure {
