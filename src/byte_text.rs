@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use data_encoding::HEXLOWER;
 use serde::de::Error as _;
@@ -51,44 +53,37 @@ where
     ByteText::deserialize(input)?.decode().map(T::from).map_err(D::Error::custom)
 }
 
-/// The same for a path that may be absent.
-pub(crate) mod option {
-    use std::path::{Path, PathBuf};
-    use std::sync::Arc;
+/// Writes a path that may be absent.
+pub(crate) fn serialize_option<S: Serializer>(
+    path: &Option<Arc<Path>>,
+    output: S,
+) -> Result<S::Ok, S::Error> {
+    path.as_deref().map(|path| ByteText::from(path.as_os_str())).serialize(output)
+}
 
-    use serde::de::Error as _;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    use super::ByteText;
-
-    pub(crate) fn serialize<S: Serializer>(
-        path: &Option<Arc<Path>>,
-        output: S,
-    ) -> Result<S::Ok, S::Error> {
-        path.as_deref().map(|path| ByteText::from(path.as_os_str())).serialize(output)
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
-        input: D,
-    ) -> Result<Option<Arc<Path>>, D::Error> {
-        let Some(text) = Option::<ByteText<'de>>::deserialize(input)? else { return Ok(None) };
-        let path = text.decode().map_err(D::Error::custom)?;
-        Ok(Some(PathBuf::from(path).into()))
-    }
+/// Reads a path that may be absent.
+pub(crate) fn deserialize_option<'de, D: Deserializer<'de>>(
+    input: D,
+) -> Result<Option<Arc<Path>>, D::Error> {
+    let Some(text) = Option::<ByteText<'de>>::deserialize(input)? else { return Ok(None) };
+    let path = text.decode().map_err(D::Error::custom)?;
+    Ok(Some(PathBuf::from(path).into()))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::path::{Path, PathBuf};
-    use std::sync::Arc;
-
     use super::*;
 
     #[derive(Debug, PartialEq, Serialize, Deserialize)]
     struct Paths {
         #[serde(with = "super")]
         one: PathBuf,
-        #[serde(default, with = "super::option", skip_serializing_if = "Option::is_none")]
+        #[serde(
+            default,
+            serialize_with = "serialize_option",
+            deserialize_with = "deserialize_option",
+            skip_serializing_if = "Option::is_none"
+        )]
         other: Option<Arc<Path>>,
     }
 

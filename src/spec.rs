@@ -88,7 +88,12 @@ pub struct JobClient {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// The directory in which the client was started, if it is known.
-    #[serde(default, with = "byte_text::option", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        serialize_with = "byte_text::serialize_option",
+        deserialize_with = "byte_text::deserialize_option",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub directory: Option<Arc<Path>>,
 }
 
