@@ -28,14 +28,17 @@ pub(super) async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// Answers `/readyz`: 200 while the server takes work, 503 while it drains, whether an operator or
-/// a shutdown asked for that.
+/// Answers `/readyz`: 200 while the server takes work, 503 as soon as it refuses work: it drains,
+/// whether an operator or a shutdown asked for that, or another server takes over.
 pub(super) async fn readyz(readiness: watch::Receiver<Readiness>, service: JobService) -> Response {
     let is_draining = service.queue_overview().await.draining;
     let readiness = *readiness.borrow();
-    match if is_draining { Readiness::Draining } else { readiness } {
-        Readiness::Ready => (StatusCode::OK, "ready\n").into_response(),
-        Readiness::Draining | Readiness::Replaced => draining_response(),
+    match readiness {
+        // Work is refused a moment after a shutdown has begun.
+        Readiness::Ready | Readiness::Draining if !is_draining => {
+            (StatusCode::OK, "ready\n").into_response()
+        }
+        Readiness::Ready | Readiness::Draining | Readiness::Replaced => draining_response(),
     }
 }
 

@@ -47,7 +47,7 @@ fn restart(mut server: TestServer, how: Restart, config: &str) -> TestServer {
 
 /// Everything that replies show of a job, without what a reply adds for its reader.
 #[track_caller]
-fn shown(server: &mut TestServer, job: u64) -> Vec<Value> {
+fn read_everything(server: &mut TestServer, job: u64) -> Vec<Value> {
     let calls = [
         ("read_output", json!({"job": job})),
         ("read_output", json!({"job": job, "view": "raw", "cursor": "bytes:4", "max_bytes": 50})),
@@ -83,13 +83,13 @@ fn finished_jobs_list_read_search_and_digest_as_before() {
         let empty = server.run("true").job();
         let killed = server.run("echo x; kill -9 $$").job();
         let jobs = [small, large, streams, empty, killed];
-        let before = jobs.map(|job| shown(&mut server, job));
+        let before = jobs.map(|job| read_everything(&mut server, job));
         let list = |server: &mut TestServer| {
             without_times(&server.call("list_jobs", json!({})).ok()["jobs"])
         };
         let listed = list(&mut server);
         let mut next = restart(server, how, config);
-        let after = jobs.map(|job| shown(&mut next, job));
+        let after = jobs.map(|job| read_everything(&mut next, job));
         for (before, after) in before.iter().zip(&after) {
             assert_eq!(before, after, "{how:?}");
         }

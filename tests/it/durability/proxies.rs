@@ -41,6 +41,11 @@ fn a_call_in_flight_gets_its_answer_or_one_error_and_the_job_goes_on() {
         let arguments = json!({"command": command, "key": "one", "wait_s": 40});
         let call = proxy.begin("run_command", arguments.clone());
         crate::harness::eventually("it runs", || work.join("begun").exists());
+        // A job is lost if its server is killed before the keeper holds its process.
+        let journal = server.data().join("journal/000001.jsonl");
+        crate::harness::eventually("its start is recorded", || {
+            fs::read_to_string(&journal).is_ok_and(|text| text.contains("{\"started\":"))
+        });
         crash(&server);
         let answer = proxy.finish(call);
         if answer.is_error() {
