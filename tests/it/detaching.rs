@@ -452,20 +452,32 @@ fn guardian(server: &TestServer) -> Option<i32> {
     pids.into_iter().find(is_guardian)
 }
 
+/// Kills a server together with its guardian or its keeper.
+#[track_caller]
+fn kill_with_helper(server: &mut TestServer, has_keeper: bool) {
+    if has_keeper {
+        server.kill_with_keeper();
+        return;
+    }
+    let guardian = eventually_some("it has a guardian", || guardian(server));
+    // Stopped first, so that it does not see the server's end.
+    signal(guardian, Signal::STOP);
+    server.signal(Signal::KILL);
+    server.wait_exit();
+    signal(guardian, Signal::KILL);
+}
+
 #[test]
 fn the_next_server_ends_what_was_left_by_one_that_was_killed_with_its_guardian() {
-    for (user, launch) in
-        [(User::Same, Launch::stdio as fn() -> Launch), (User::Nobody, Launch::http)]
-    {
+    for (user, launch, has_keeper) in [
+        (User::Same, Launch::stdio as fn() -> Launch, false),
+        (User::Same, Launch::http, true),
+        (User::Nobody, Launch::http, true),
+    ] {
         let cell = Cell::without_cgroup(user);
         let mut server = cell.start(launch());
         let (_, markers) = cell.start_job(&mut server);
-        let guardian = eventually_some("it has a guardian", || guardian(&server));
-        // Stopped first, so that it does not see the server's end.
-        signal(guardian, Signal::STOP);
-        server.signal(Signal::KILL);
-        server.wait_exit();
-        signal(guardian, Signal::KILL);
+        kill_with_helper(&mut server, has_keeper);
         assert!(markers.iter().all(|marker| !marker.alive().is_empty()), "nobody ended them");
         let mut next = cell.start(launch());
         assert_gone(&markers, "before the next server answers");

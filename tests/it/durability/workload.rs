@@ -57,7 +57,12 @@ pub(super) struct Work {
 
 impl Work {
     pub(super) const fn new(id: u64, kind: WorkKind, random: &mut Random) -> Self {
-        Self { id, kind, code: random.below(256) }
+        let code = match random.below(256) {
+            // A shell's words for SIGXCPU and SIGXFSZ: such a job has reached a limit.
+            152 | 153 => 151,
+            code => code,
+        };
+        Self { id, kind, code }
     }
 
     /// The arguments of `run_command`. Every job first adds its id to the file `runs`.

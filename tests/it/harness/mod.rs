@@ -25,6 +25,6 @@ pub(crate) use link::HttpLink;
 pub(crate) use proc::{Marker, peak_rss_kib, raise_open_files, rss_kib, signal};
 pub(crate) use program::{output_of, run_program, text};
 pub(crate) use reply::{Reply, assert_nothing_null, bytes_of};
-pub(crate) use server::{TestServer, pid_in};
+pub(crate) use server::{TestServer, keeper_in, pid_in};
 pub(crate) use wait::{DEADLINE, eventually, eventually_some};
 pub(crate) use wire::{ERAS, Era, TASKS, declaring, initialize_params};

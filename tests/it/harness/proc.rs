@@ -92,6 +92,12 @@ pub(crate) fn signal(pid: i32, signal: Signal) {
     }
 }
 
+/// The parent of a process; `None` if the process is gone.
+pub(crate) fn parent_of(pid: i32) -> Option<i32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit(") ").next()?.split(' ').nth(1)?.parse().ok()
+}
+
 /// The resident memory of a process.
 pub(crate) fn rss_kib(pid: u32) -> u64 {
     status_kib(pid, "VmRSS:")

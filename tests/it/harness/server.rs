@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::http::{HttpConnection, HttpRequest};
 use super::launch::Sandbox;
 use super::link::{HttpLink, ServerLink};
-use super::proc::signal;
+use super::proc::{parent_of, signal};
 use super::reply::Reply;
 use super::stdio::StdioLink;
 use super::wait::eventually_some;
@@ -275,6 +275,16 @@ impl TestServer {
         signal(i32::try_from(self.pid()).expect("a pid fits"), wanted);
     }
 
+    /// Kills an HTTP server and its keeper, so that neither can act on the end of the other.
+    #[track_caller]
+    pub(crate) fn kill_with_keeper(&mut self) {
+        let server = i32::try_from(self.server_pid()).expect("a pid fits");
+        signal(server, Signal::STOP);
+        self.signal(Signal::KILL);
+        self.wait_exit();
+        signal(server, Signal::KILL);
+    }
+
     /// Waits until the server has ended by itself.
     #[track_caller]
     pub(crate) fn wait_exit(&mut self) -> ExitStatus {
@@ -303,6 +313,13 @@ impl Drop for TestServer {
 pub(crate) fn pid_in(data: &Path) -> Option<u32> {
     let text = fs::read_to_string(data.join("server.pid")).ok()?;
     text.lines().next()?.parse().ok()
+}
+
+/// The keeper of the server that holds this data directory; `None` if neither runs.
+pub(crate) fn keeper_in(data: &Path) -> Option<i32> {
+    let server = i32::try_from(pid_in(data)?).ok()?;
+    // An orphan has no keeper.
+    parent_of(server).filter(|keeper| *keeper > 1)
 }
 
 /// Finds the `127.0.0.1:PORT` in the log of a server.

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use rustix::process::Signal;
 use tokio::net::UnixStream;
 
-use crate::harness::{Era, Launch, TestServer, private_dir, signal};
+use crate::harness::{Era, Launch, TestServer, keeper_in, private_dir, signal};
 
 /// Both eras of the protocol.
 const BOTH_ERAS: [Era; 2] = [Era::Legacy("2025-11-25"), Era::Modern];
@@ -72,8 +72,8 @@ const STRUCTURED: &str = "[mcp]\nresult_format = \"structured\"\n";
 
 impl Drop for OnDemand {
     fn drop(&mut self) {
-        if let Some(server) = listener_of(&socket_in(self.data())) {
-            signal(server, Signal::KILL);
+        if let Some(keeper) = keeper_in(self.data()) {
+            signal(keeper, Signal::KILL);
         }
     }
 }

@@ -15,8 +15,7 @@ use crate::harness::{
 /// Ends a server without a word.
 #[track_caller]
 fn kill(mut server: TestServer) {
-    server.signal(Signal::KILL);
-    server.wait_exit();
+    server.kill_with_keeper();
 }
 
 #[test]
