@@ -164,9 +164,15 @@ impl Load {
             assert!(Instant::now() < deadline, "it never ends: {:?}", self.records[&id]);
             thread::sleep(Duration::from_millis(10));
         }
-        for record in self.records.values().filter(|it| !it.work.ends() && it.ending.is_none()) {
-            let state = &client.status(record.job)["state"];
-            assert_eq!(*state, "running", "nothing has ended it: {record:?}");
+        let sleepers = self.records.values_mut().filter(|it| !it.work.ends());
+        for record in sleepers.filter(|it| it.ending.is_none()) {
+            let status = client.status(record.job);
+            if status["state"] != "running" {
+                let is_lost = status["outcome"] == "lost" && !record.was_running;
+                assert!(is_lost, "nothing has ended it: {record:?} {status}");
+                record.ending = Some(("lost".to_owned(), None));
+                self.lost += 1;
+            }
         }
     }
 

@@ -283,6 +283,7 @@ impl TestServer {
         self.signal(Signal::KILL);
         self.wait_exit();
         signal(server, Signal::KILL);
+        eventually_some("the server is gone", || parent_of(server).is_none().then_some(()));
     }
 
     /// Waits until the server has ended by itself.
