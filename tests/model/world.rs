@@ -172,11 +172,11 @@ impl World {
         self.keeper.as_ref().is_some_and(|keeper| keeper.held.contains_key(&number))
     }
 
-    fn is_recorded(&self, wanted: ModelRecord) -> bool {
+    pub(super) fn is_recorded(&self, wanted: ModelRecord) -> bool {
         self.journal.contains(&wanted)
     }
 
-    fn is_accepted(&self, number: Number) -> bool {
+    pub(super) fn is_accepted(&self, number: Number) -> bool {
         self.journal.iter().any(
             |record| matches!(record, ModelRecord::Accepted { number: known, .. } if *known == number),
         )
@@ -202,288 +202,40 @@ impl World {
         &mut self.requests[request]
     }
 
-    /// Every step that can be next.
-    pub(crate) fn steps(&self, design: &Design) -> Vec<ModelStep> {
-        let mut steps = Vec::new();
-        for number in self.jobs.keys().copied() {
-            self.steps_outside(design, number, &mut steps);
-            self.server_steps(design, number, &mut steps);
-        }
-        self.request_steps(design, &mut steps);
-        self.crash_steps(design, &mut steps);
-        steps
-    }
-
-    /// The steps of a job's own processes, and of the keeper for that job.
-    fn steps_outside(&self, design: &Design, number: Number, steps: &mut Vec<ModelStep>) {
-        let job = &self.jobs[&number];
-        if job.process == Some(ModelProcess::Running) {
-            if job.written < design.bytes {
-                steps.push(ModelStep::JobWrites(number));
-            } else {
-                steps.push(ModelStep::JobExits(number));
-            }
-        }
-        let Some(keeper) = &self.keeper else { return };
-        let held = keeper.held.get(&number);
-        if !job.is_child_of_server
-            && held == Some(&None)
-            && job.process == Some(ModelProcess::Zombie)
-        {
-            steps.push(ModelStep::KeeperReaps(number));
-        }
-        let is_alive = matches!(job.process, Some(ModelProcess::Running | ModelProcess::Zombie));
-        let is_unknown = self.server.is_none() && held.is_none() && is_alive;
-        if is_unknown && !design.breaks(BrokenRule::LeaveUnregistered) {
-            steps.push(ModelStep::KeeperEndsUnknown(number));
-        }
-    }
-
-    fn server_steps(&self, design: &Design, number: Number, steps: &mut Vec<ModelStep>) {
-        let Some(phase) = self.phase(number) else { return };
-        match phase {
-            ModelPhase::Accepting => {
-                let is_next = (1..number).all(|earlier| self.is_accepted(earlier));
-                if is_next {
-                    steps.push(ModelStep::WriteAccepted(number));
-                }
-            }
-            ModelPhase::Queued if self.is_next_in_queue(number) => {
-                steps.push(if design.breaks(BrokenRule::CreateBeforeStarting) {
-                    ModelStep::Create(number)
-                } else {
-                    ModelStep::WriteStarting(number)
-                });
-            }
-            ModelPhase::Queued => {}
-            ModelPhase::Starting => steps.push(ModelStep::Create(number)),
-            ModelPhase::Created if !self.is_recorded(ModelRecord::Starting(number)) => {
-                steps.push(ModelStep::WriteStarting(number));
-            }
-            ModelPhase::Created => {
-                if self.keeper.is_some() {
-                    steps.push(ModelStep::Register(number));
-                }
-                if design.breaks(BrokenRule::ShowBeforeRegister) {
-                    steps.push(ModelStep::ShowRunning(number));
-                }
-            }
-            ModelPhase::Registered => steps.push(ModelStep::WriteStarted(number)),
-            ModelPhase::Running { taken, exit } => {
-                self.running_steps(design, number, taken, exit, steps);
-            }
-            ModelPhase::Ended { ending, is_released } => {
-                self.ended_steps(design, number, ending, is_released, steps);
-            }
-            ModelPhase::Freed => {
-                if !self.jobs[&number].is_file_removed {
-                    steps.push(ModelStep::RemoveFile(number));
-                }
-            }
-        }
-        self.client_steps(number, phase, steps);
-    }
-
-    fn running_steps(
-        &self,
-        design: &Design,
-        number: Number,
-        taken: u8,
-        exit: Option<u8>,
-        steps: &mut Vec<ModelStep>,
-    ) {
-        let job = &self.jobs[&number];
-        let does_read = design.breaks(BrokenRule::ReadThenWrite)
-            || design.breaks(BrokenRule::PublishBeforeFile);
-        if job.pipe > 0 {
-            steps.push(if does_read { ModelStep::Read(number) } else { ModelStep::Splice(number) });
-        }
-        if taken > 0 {
-            steps.push(ModelStep::WriteFile(number));
-        }
-        if exit.is_none() && self.status(design, number).is_some() {
-            steps.push(ModelStep::PeekStatus(number));
-        }
-        let is_drained = job.pipe == 0 && taken == 0;
-        if exit.is_some() && (is_drained || design.breaks(BrokenRule::EndBeforePipeIsEmpty)) {
-            steps.push(ModelStep::WriteEnded(number));
-        }
-        if exit.is_some() && self.is_held(number) && design.breaks(BrokenRule::ReleaseBeforeEnded) {
-            steps.push(ModelStep::Release(number));
-        }
-    }
-
-    /// The exit code that the server can find out now: by `waitid` without reaping for its own
-    /// child, from the keeper for a child of an earlier server.
-    fn status(&self, design: &Design, number: Number) -> Option<u8> {
-        let stored = self.keeper.as_ref().and_then(|keeper| *keeper.held.get(&number)?);
-        let job = &self.jobs[&number];
-        let can_peek = job.is_child_of_server && job.process == Some(ModelProcess::Zombie);
-        let peeked = can_peek.then(|| true_code(number));
-        let has_ended = !matches!(job.process, Some(ModelProcess::Running) | None);
-        let guessed = (design.breaks(BrokenRule::GuessStatus) && has_ended).then_some(0);
-        peeked.or(guessed).or(stored)
-    }
-
-    fn ended_steps(
-        &self,
-        design: &Design,
-        number: Number,
-        ending: ModelEnding,
-        is_released: bool,
-        steps: &mut Vec<ModelStep>,
-    ) {
-        if !is_released {
-            steps.push(ModelStep::Release(number));
-        }
-        let request = self.requests[usize::from(self.jobs[&number].request)];
-        if request.acked == Some(number) && request.ending_seen != Some(ending) {
-            steps.push(ModelStep::ShowEnding(number));
-        }
-        // Retention; the second job stays, so that kept jobs are examined too.
-        if is_released && request.ending_seen.is_some() && number == 1 {
-            let removes_first = design.breaks(BrokenRule::RemoveBeforeFreed);
-            if removes_first && !self.jobs[&number].is_file_removed {
-                steps.push(ModelStep::RemoveFile(number));
-            } else {
-                steps.push(ModelStep::WriteFreed(number));
-            }
-        }
-    }
-
-    /// The replies that a client may get about its job.
-    fn client_steps(&self, number: Number, phase: ModelPhase, steps: &mut Vec<ModelStep>) {
-        let job = &self.jobs[&number];
-        let request = self.requests[usize::from(job.request)];
-        if request.acked != Some(number) {
-            return;
-        }
-        let taken = if let ModelPhase::Running { taken, .. } = phase { taken } else { 0 };
-        if !job.is_file_removed && job.file + taken > request.bytes_seen {
-            steps.push(ModelStep::Publish(number));
-        }
-        if matches!(phase, ModelPhase::Running { .. }) && !request.was_shown_running {
-            steps.push(ModelStep::ShowRunning(number));
-        }
-    }
-
-    /// The oldest queued job may start once no other job has the only slot.
-    fn is_next_in_queue(&self, number: Number) -> bool {
-        let Some(server) = &self.server else { return false };
-        let has_slot = |phase: &ModelPhase| {
-            matches!(
-                phase,
-                ModelPhase::Starting
-                    | ModelPhase::Created
-                    | ModelPhase::Registered
-                    | ModelPhase::Running { .. }
-            )
-        };
-        !server.jobs.values().any(has_slot) && server.queue.first() == Some(&number)
-    }
-
-    fn request_steps(&self, design: &Design, steps: &mut Vec<ModelStep>) {
-        if self.server.is_none() {
-            return;
-        }
-        for (index, request) in (0..design.requests).zip(&self.requests) {
-            match (request.acked, request.in_flight) {
-                (Some(_), _) => {}
-                (None, None) => steps.push(ModelStep::Receive(index)),
-                (None, Some(number)) => {
-                    if self.is_accepted(number) || design.breaks(BrokenRule::AckBeforeAccepted) {
-                        steps.push(ModelStep::Ack(index));
-                    }
-                }
-            }
-        }
-    }
-
-    fn crash_steps(&self, design: &Design, steps: &mut Vec<ModelStep>) {
-        match (&self.keeper, &self.server) {
-            (Some(_), None) => steps.push(ModelStep::KeeperRestartsServer),
-            (None, Some(_)) if !design.breaks(BrokenRule::OutliveKeeper) => {
-                steps.push(ModelStep::ServerEndsWithKeeper);
-            }
-            (None, None) => steps.push(ModelStep::NextStart),
-            (None | Some(_), Some(_)) => {}
-        }
-        if self.server.is_some() && self.server_crashes < design.server_crashes {
-            steps.push(ModelStep::ServerCrash);
-        }
-        if self.keeper.is_some() && self.keeper_crashes < design.keeper_crashes {
-            steps.push(ModelStep::KeeperCrash);
-        }
-    }
-
     pub(crate) fn apply(&mut self, design: &Design, step: ModelStep) {
         match step {
             ModelStep::Receive(index) => self.receive(index),
-            ModelStep::Ack(index) => {
-                let request = &mut self.requests[usize::from(index)];
-                request.acked = request.in_flight.take();
-            }
-            ModelStep::JobWrites(number) => {
-                let job = self.job_mut(number);
-                job.written += 1;
-                job.pipe += 1;
-            }
+            ModelStep::WriteAccepted(number) => self.write_accepted(design, number),
+            ModelStep::Ack(index) => self.ack(index),
+            ModelStep::WriteStarting(number) => self.write_starting(number),
+            ModelStep::Create(number) => self.create(number),
+            ModelStep::Register(number) => self.register(number),
+            ModelStep::WriteStarted(number) => self.write_started(number),
+            ModelStep::ShowRunning(number) => self.request_mut(number).was_shown_running = true,
+            ModelStep::JobWrites(number) => self.write_byte(number),
             ModelStep::JobExits(number) => {
                 self.job_mut(number).process = Some(ModelProcess::Zombie)
             }
-            ModelStep::Splice(number) => {
-                let job = self.job_mut(number);
-                job.pipe -= 1;
-                job.file += 1;
-            }
+            ModelStep::Splice(number) => self.splice(number),
+            ModelStep::Read(number) => self.read(number),
+            ModelStep::WriteFile(number) => self.write_file(number),
             ModelStep::Publish(number) => self.publish(design, number),
-            ModelStep::ShowRunning(number) => self.request_mut(number).was_shown_running = true,
-            ModelStep::ShowEnding(number) => {
-                if let Some(ModelPhase::Ended { ending, .. }) = self.phase(number) {
-                    self.request_mut(number).ending_seen = Some(ending);
-                }
-            }
+            ModelStep::PeekStatus(number) => self.peek_status(design, number),
+            ModelStep::WriteEnded(number) => self.write_ended(number),
+            ModelStep::ShowEnding(number) => self.show_ending(number),
+            ModelStep::Release(number) => self.release(number),
+            ModelStep::WriteFreed(number) => self.write_freed(number),
             ModelStep::RemoveFile(number) => self.job_mut(number).is_file_removed = true,
-            ModelStep::WriteAccepted(_)
-            | ModelStep::WriteStarting(_)
-            | ModelStep::WriteStarted(_)
-            | ModelStep::WriteEnded(_)
-            | ModelStep::WriteFreed(_) => self.write_record(design, step),
-            ModelStep::Create(_)
-            | ModelStep::Register(_)
-            | ModelStep::Read(_)
-            | ModelStep::WriteFile(_)
-            | ModelStep::PeekStatus(_)
-            | ModelStep::Release(_) => self.act(design, step),
-            ModelStep::KeeperReaps(number) => {
-                self.job_mut(number).process = Some(ModelProcess::Reaped);
-                if let Some(keeper) = &mut self.keeper {
-                    keeper.held.insert(number, Some(true_code(number)));
-                }
-            }
+            ModelStep::KeeperReaps(number) => self.reap(number),
             ModelStep::KeeperEndsUnknown(number) => self.kill(number),
             ModelStep::ServerCrash => self.crash_server(),
-            ModelStep::KeeperCrash => {
-                self.keeper = None;
-                self.keeper_crashes += 1;
-            }
+            ModelStep::KeeperCrash => self.crash_keeper(),
             ModelStep::ServerEndsWithKeeper => {
                 self.kill_all();
                 self.drop_server();
             }
-            ModelStep::KeeperRestartsServer => {
-                if !design.breaks(BrokenRule::LeaveUnregistered) {
-                    self.kill_unregistered();
-                }
-                self.start_server(design);
-            }
-            ModelStep::NextStart => {
-                if !design.breaks(BrokenRule::NoSweep) {
-                    self.kill_all();
-                }
-                self.keeper = Some(ModelKeeper::default());
-                self.start_server(design);
-            }
+            ModelStep::KeeperRestartsServer => self.restart_server(design),
+            ModelStep::NextStart => self.start_both(design),
         }
     }
 
@@ -536,35 +288,57 @@ impl World {
         request.bytes_seen = request.bytes_seen.max(bytes);
     }
 
-    fn write_record(&mut self, design: &Design, step: ModelStep) {
-        match step {
-            ModelStep::WriteAccepted(number) => {
-                let key = self.jobs[&number].request;
-                let key = (!design.breaks(BrokenRule::KeyNotRecorded)).then_some(key);
-                self.journal.push(ModelRecord::Accepted { number, key });
-                self.set_phase(number, ModelPhase::Queued);
-            }
-            ModelStep::WriteStarting(number) => {
-                self.journal.push(ModelRecord::Starting(number));
-                if self.phase(number) == Some(ModelPhase::Queued) {
-                    self.set_phase(number, ModelPhase::Starting);
-                }
-            }
-            ModelStep::WriteStarted(number) => {
-                self.journal.push(ModelRecord::Started(number));
-                self.set_phase(number, ModelPhase::Running { taken: 0, exit: None });
-            }
-            ModelStep::WriteEnded(number) => {
-                if let Some(ModelPhase::Running { exit: Some(code), .. }) = self.phase(number) {
-                    self.record_ending(number, ModelEnding::Code(code));
-                }
-            }
-            ModelStep::WriteFreed(number) => {
-                self.journal.push(ModelRecord::Freed(number));
-                self.set_phase(number, ModelPhase::Freed);
-            }
-            _ => unreachable!("not a record: {step:?}"),
+    fn ack(&mut self, index: u8) {
+        let request = &mut self.requests[usize::from(index)];
+        request.acked = request.in_flight.take();
+    }
+
+    fn write_byte(&mut self, number: Number) {
+        let job = self.job_mut(number);
+        job.written += 1;
+        job.pipe += 1;
+    }
+
+    fn splice(&mut self, number: Number) {
+        let job = self.job_mut(number);
+        job.pipe -= 1;
+        job.file += 1;
+    }
+
+    fn show_ending(&mut self, number: Number) {
+        if let Some(ModelPhase::Ended { ending, .. }) = self.phase(number) {
+            self.request_mut(number).ending_seen = Some(ending);
         }
+    }
+
+    fn write_accepted(&mut self, design: &Design, number: Number) {
+        let key = self.jobs[&number].request;
+        let key = (!design.breaks(BrokenRule::KeyNotRecorded)).then_some(key);
+        self.journal.push(ModelRecord::Accepted { number, key });
+        self.set_phase(number, ModelPhase::Queued);
+    }
+
+    fn write_starting(&mut self, number: Number) {
+        self.journal.push(ModelRecord::Starting(number));
+        if self.phase(number) == Some(ModelPhase::Queued) {
+            self.set_phase(number, ModelPhase::Starting);
+        }
+    }
+
+    fn write_started(&mut self, number: Number) {
+        self.journal.push(ModelRecord::Started(number));
+        self.set_phase(number, ModelPhase::Running { taken: 0, exit: None });
+    }
+
+    fn write_ended(&mut self, number: Number) {
+        if let Some(ModelPhase::Running { exit: Some(code), .. }) = self.phase(number) {
+            self.record_ending(number, ModelEnding::Code(code));
+        }
+    }
+
+    fn write_freed(&mut self, number: Number) {
+        self.journal.push(ModelRecord::Freed(number));
+        self.set_phase(number, ModelPhase::Freed);
     }
 
     fn record_ending(&mut self, number: Number, ending: ModelEnding) {
@@ -574,46 +348,48 @@ impl World {
         self.set_phase(number, ModelPhase::Ended { ending, is_released });
     }
 
-    fn act(&mut self, design: &Design, step: ModelStep) {
-        match step {
-            ModelStep::Create(number) => {
-                let request = self.jobs[&number].request;
-                self.created.push(request);
-                let job = self.job_mut(number);
-                job.process = Some(ModelProcess::Running);
-                job.is_child_of_server = true;
-                self.set_phase(number, ModelPhase::Created);
-            }
-            ModelStep::Register(number) => {
-                if let Some(keeper) = &mut self.keeper {
-                    keeper.held.insert(number, None);
-                }
-                self.set_phase(number, ModelPhase::Registered);
-            }
-            ModelStep::Read(number) | ModelStep::WriteFile(number) => self.move_bytes(step, number),
-            ModelStep::PeekStatus(number) => {
-                let code = self.status(design, number);
-                if let Some(ModelPhase::Running { taken, .. }) = self.phase(number) {
-                    self.set_phase(number, ModelPhase::Running { taken, exit: code });
-                }
-            }
-            ModelStep::Release(number) => self.release(number),
-            _ => unreachable!("not an action of the server: {step:?}"),
+    fn create(&mut self, number: Number) {
+        let request = self.jobs[&number].request;
+        self.created.push(request);
+        let job = self.job_mut(number);
+        job.process = Some(ModelProcess::Running);
+        job.is_child_of_server = true;
+        self.set_phase(number, ModelPhase::Created);
+    }
+
+    fn register(&mut self, number: Number) {
+        if let Some(keeper) = &mut self.keeper {
+            keeper.held.insert(number, None);
+        }
+        self.set_phase(number, ModelPhase::Registered);
+    }
+
+    fn peek_status(&mut self, design: &Design, number: Number) {
+        let exit = self.status(design, number);
+        if let Some(ModelPhase::Running { taken, .. }) = self.phase(number) {
+            self.set_phase(number, ModelPhase::Running { taken, exit });
         }
     }
 
-    fn move_bytes(&mut self, step: ModelStep, number: Number) {
-        let Some(ModelPhase::Running { taken, exit }) = self.phase(number) else { return };
-        let is_read = matches!(step, ModelStep::Read(_));
-        let job = self.job_mut(number);
-        let taken = if is_read {
-            job.pipe -= 1;
-            taken + 1
-        } else {
-            job.file += 1;
-            taken - 1
-        };
-        self.set_phase(number, ModelPhase::Running { taken, exit });
+    fn read(&mut self, number: Number) {
+        if let Some(ModelPhase::Running { taken, exit }) = self.phase(number) {
+            self.job_mut(number).pipe -= 1;
+            self.set_phase(number, ModelPhase::Running { taken: taken + 1, exit });
+        }
+    }
+
+    fn write_file(&mut self, number: Number) {
+        if let Some(ModelPhase::Running { taken, exit }) = self.phase(number) {
+            self.job_mut(number).file += 1;
+            self.set_phase(number, ModelPhase::Running { taken: taken - 1, exit });
+        }
+    }
+
+    fn reap(&mut self, number: Number) {
+        self.job_mut(number).process = Some(ModelProcess::Reaped);
+        if let Some(keeper) = &mut self.keeper {
+            keeper.held.insert(number, Some(true_code(number)));
+        }
     }
 
     fn release(&mut self, number: Number) {
@@ -642,12 +418,28 @@ impl World {
         }
     }
 
-    fn kill_unregistered(&mut self) {
-        for number in self.jobs.keys().copied().collect::<Vec<_>>() {
-            if !self.is_held(number) {
-                self.kill(number);
-            }
+    /// The keeper starts the next server and ends what it adopted without knowing it.
+    fn restart_server(&mut self, design: &Design) {
+        let unknown = self.jobs.keys().copied().filter(|number| !self.is_held(*number));
+        let unknown: Vec<Number> = unknown.collect();
+        if !design.breaks(BrokenRule::LeaveUnregistered) {
+            unknown.into_iter().for_each(|number| self.kill(number));
         }
+        self.start_server(design);
+    }
+
+    /// Somebody starts a keeper and a server after both have died.
+    fn start_both(&mut self, design: &Design) {
+        if !design.breaks(BrokenRule::NoSweep) {
+            self.kill_all();
+        }
+        self.keeper = Some(ModelKeeper::default());
+        self.start_server(design);
+    }
+
+    fn crash_keeper(&mut self) {
+        self.keeper = None;
+        self.keeper_crashes += 1;
     }
 
     fn crash_server(&mut self) {

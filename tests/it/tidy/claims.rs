@@ -19,7 +19,7 @@ fn has_function(file: &Path, name: &str) -> bool {
 
 /// `true` unless the text looks like the name of a test and is none.
 fn holds(name: &str) -> bool {
-    if name.starts_with("src/") || name.starts_with("crates/") {
+    if ["src/", "crates/", "tests/"].iter().any(|folder| name.starts_with(folder)) {
         let (file, function) = name.split_once(": ").unwrap_or((name, ""));
         let file = root().join(file);
         return file.exists() && (function.is_empty() || has_function(&file, function));
@@ -65,6 +65,20 @@ fn every_claim_names_a_test_that_exists() {
         assert!(bare.is_empty(), "{page}: {bare:#?}");
         assert!(claims.len() >= least, "{page} was really read: {} claims", claims.len());
     }
+}
+
+#[test]
+fn every_guarantee_names_tests_that_exist() {
+    let text = fs::read_to_string(root().join("docs/reliability.md")).expect("it is there");
+    let missing: Vec<&str> = quoted(&text).filter(|name| !holds(name)).collect();
+    assert!(missing.is_empty(), "docs/reliability.md: {missing:#?}");
+    let head = "| guarantee | fault | test | figures |";
+    let rows = text.lines().skip_while(|line| *line != head).skip(2);
+    let rows: Vec<&str> = rows.take_while(|line| line.starts_with('|')).collect();
+    let bare: Vec<&&str> =
+        rows.iter().filter(|row| !quoted(row).any(|name| name.contains("::"))).collect();
+    assert!(bare.is_empty(), "without a test: {bare:#?}");
+    assert!(rows.len() > 20, "the page was really read: {} guarantees", rows.len());
 }
 
 /// The last cells of all rows below a head that ends in `shown by`, or in `test`.
