@@ -30,7 +30,7 @@ use crate::children::Children;
 use crate::guardian::ServerProcessFilter;
 use crate::sandbox::scratch;
 use crate::syscalls::{self, ChildExit, FileAction, PosixSpawnPlan};
-use crate::{guardian, processes};
+use crate::{TaskLimit, guardian, processes};
 
 /// The number under which the server finds its socket.
 const SERVER_SOCKET: i32 = 3;
@@ -266,7 +266,8 @@ impl Keeper {
                 self.server = Some(ServerProcess { pid, socket: Some(socket), outgoing });
             }
             Err(errno) => {
-                let why = io::Error::from(errno).to_string();
+                let why = TaskLimit::explain(errno.into()).to_string();
+                report(&format!("cannot create a process for the server: {why}"));
                 self.input(KeeperInput::ServerEnded(ServerEnd::NotStarted(why)));
             }
         }
