@@ -344,7 +344,7 @@ impl App {
         let gauges = Arc::clone(&self.gauges);
         let journal = self.durable.as_ref().map(|durable| durable.journal.clone());
         let exporter = exporter
-            .with_data_dir(module_settings::spill_dir(&self.settings))
+            .with_data_dir(self.settings.server.data_dir.clone())
             .with_output_counters(Arc::clone(self.spill.counters()));
         MetricsRenderer::new(move || {
             let service = service.clone();
