@@ -279,8 +279,9 @@ impl MessageReader {
                 recvmsg(socket, &mut [IoSliceMut::new(&mut self.buffer)], &mut ancillary, flags)
             });
             let length = match received {
-                // The other side ended with messages of ours unread.
-                Err(Errno::CONNRESET) => 0,
+                // The other side ended with messages of ours unread. The system reports that once,
+                // before the last messages of the other side.
+                Err(Errno::CONNRESET) => continue,
                 received => received?.bytes,
             };
             if length == 0 {
@@ -424,6 +425,26 @@ mod tests {
         send(&one, br#"{"type":"from_the_future"}"#, SendFlags::DONTWAIT).unwrap();
         let received = receive::<KeeperMessage>(&other);
         assert!(matches!(received, Received::Message(KeeperMessage::Unknown, _)));
+    }
+
+    #[test]
+    fn the_last_messages_arrive_although_the_other_side_left_ours_unread() {
+        let (one, other) = sockets();
+        send_message(other.as_fd(), &KeeperMessage::Complete, &[], SendFlags::DONTWAIT).unwrap();
+        for job in [1, 2] {
+            let message = ServerMessage::Release { job };
+            send_message(one.as_fd(), &message, &[], SendFlags::DONTWAIT).unwrap();
+        }
+        drop(one);
+        let mut reader = MessageReader::default();
+        // A child that another test is just creating may hold the socket for a moment.
+        let mut next = || reader.receive(other.as_fd(), RecvFlags::empty()).unwrap();
+        for job in [1, 2] {
+            let received: Received<ServerMessage> = next();
+            let Received::Message(message, _) = received else { panic!("{job}: {received:?}") };
+            assert_eq!(message, ServerMessage::Release { job });
+        }
+        assert!(matches!(next(), Received::End));
     }
 
     #[test]
