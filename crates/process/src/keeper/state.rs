@@ -23,8 +23,21 @@ const PAUSES: [Duration; MOST_FAILURES] = [
     Duration::from_secs(3),
 ];
 
+/// The time in which kills of ready servers are counted.
+const KILL_PERIOD: Duration = Duration::from_secs(10);
+
 /// The time in which a new program has to become ready.
 const UPGRADE_LIMIT: Duration = Duration::from_secs(30);
+
+/// Returns the pause before the server is started again, by the number of recent kills of ready
+/// servers.
+const fn kill_pause(kills: usize) -> Duration {
+    match kills {
+        0..=2 => Duration::ZERO,
+        3 => Duration::from_millis(200),
+        _ => Duration::from_secs(1),
+    }
+}
 
 /// The way in which a server ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,17 +128,30 @@ enum Phase {
     Over,
 }
 
+/// The progress of a request to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum StopProgress {
+    NotRequested,
+    /// The server gets this signal once it is ready: only then can it drain the jobs of earlier
+    /// servers.
+    Pending(i32),
+    /// The server has got this signal.
+    Forwarded(i32),
+}
+
 /// The state of the keeper about its server. Times are durations since the keeper started.
 #[derive(Debug)]
 pub(crate) struct ServerSupervision {
     phase: Phase,
     /// `true` once any server was ready: before that, a server that ends is a failed start.
     has_been_ready: bool,
-    is_stopping: bool,
+    stop: StopProgress,
     is_upgrade_requested: bool,
     /// The times of the recent failures, oldest first, with their weights: [`KILLS_PER_FAILURE`] for
     /// a whole failure.
     failures: VecDeque<(Duration, usize)>,
+    /// The times at which ready servers were recently killed, oldest first.
+    kills: VecDeque<Duration>,
     last_failure: Option<String>,
 }
 
@@ -135,9 +161,10 @@ impl ServerSupervision {
         Self {
             phase: Phase::Starting { program: ServerProgram::Current, deadline: None },
             has_been_ready: false,
-            is_stopping: false,
+            stop: StopProgress::NotRequested,
             is_upgrade_requested: false,
             failures: VecDeque::new(),
+            kills: VecDeque::new(),
             last_failure: None,
         }
     }
@@ -152,6 +179,7 @@ impl ServerSupervision {
         match self.phase {
             Phase::Starting { deadline, .. } => deadline,
             Phase::Pausing { until } => Some(until),
+            Phase::Ready if matches!(self.stop, StopProgress::Pending(_)) => Some(Duration::ZERO),
             Phase::Ready | Phase::Over => None,
         }
     }
@@ -182,12 +210,23 @@ impl ServerSupervision {
     }
 
     fn stop(&mut self, signal: i32) -> Option<KeeperAction> {
-        self.is_stopping = true;
         match self.phase {
-            Phase::Starting { .. } | Phase::Ready => Some(KeeperAction::ForwardSignal(signal)),
+            // A second signal does not wait.
+            Phase::Starting { .. }
+                if self.has_been_ready && self.stop == StopProgress::NotRequested =>
+            {
+                self.stop = StopProgress::Pending(signal);
+                None
+            }
+            Phase::Starting { .. } | Phase::Ready => self.forward_stop(signal),
             Phase::Pausing { .. } => self.finish(0, None),
             Phase::Over => None,
         }
+    }
+
+    fn forward_stop(&mut self, signal: i32) -> Option<KeeperAction> {
+        self.stop = StopProgress::Forwarded(signal);
+        Some(KeeperAction::ForwardSignal(signal))
     }
 
     fn server_ended(&mut self, end: &ServerEnd, now: Duration) -> Option<KeeperAction> {
@@ -196,7 +235,15 @@ impl ServerSupervision {
         let phase = self.phase;
         match phase {
             Phase::Pausing { .. } | Phase::Over => None,
-            Phase::Starting { .. } | Phase::Ready if self.is_stopping => {
+            Phase::Ready if is_upgrade => {
+                // The old server has left all jobs to the next one, which has to drain them.
+                if let StopProgress::Forwarded(signal) = self.stop {
+                    self.stop = StopProgress::Pending(signal);
+                }
+                self.last_failure = None;
+                self.start(ServerProgram::Candidate, Some(now + UPGRADE_LIMIT))
+            }
+            Phase::Starting { .. } | Phase::Ready if self.is_stopped_by_end_of(phase) => {
                 self.finish(end.exit_code_after_stop(), None)
             }
             Phase::Starting { .. } if !self.has_been_ready => self.finish(end.exit_code(), None),
@@ -211,16 +258,26 @@ impl ServerSupervision {
             }
             Phase::Starting { program: ServerProgram::Current, .. } => self.fail(end, now),
             Phase::Ready if *end == ServerEnd::Code(0) => self.finish(0, None),
-            Phase::Ready if is_upgrade => {
-                self.last_failure = None;
-                self.start(ServerProgram::Candidate, Some(now + UPGRADE_LIMIT))
-            }
             // The program itself works: somebody else killed it, or the host had no memory left.
             Phase::Ready if *end == ServerEnd::Signal(libc::SIGKILL) => {
                 self.last_failure = Some(format!("the server {}", end.describe()));
-                self.start(ServerProgram::Current, None)
+                self.kills.retain(|time| now.saturating_sub(*time) < KILL_PERIOD);
+                self.kills.push_back(now);
+                self.start_after(kill_pause(self.kills.len()), now)
             }
             Phase::Ready => self.fail(end, now),
+        }
+    }
+
+    /// `true` if the end of a server in this phase ends the keeper because of a stop signal. A new
+    /// program that fails to start is still replaced by the old one, which gets the signal then.
+    fn is_stopped_by_end_of(&self, phase: Phase) -> bool {
+        let is_candidate =
+            matches!(phase, Phase::Starting { program: ServerProgram::Candidate, .. });
+        match self.stop {
+            StopProgress::NotRequested => false,
+            StopProgress::Pending(_) => !is_candidate,
+            StopProgress::Forwarded(_) => true,
         }
     }
 
@@ -235,7 +292,11 @@ impl ServerSupervision {
         if failures >= MOST_FAILURES {
             return self.finish(1, Some(format!("{why}, too often in a minute")));
         }
-        let pause = PAUSES.get(failures).copied().unwrap_or_default();
+        self.start_after(PAUSES.get(failures).copied().unwrap_or_default(), now)
+    }
+
+    /// Starts the current program after a pause.
+    fn start_after(&mut self, pause: Duration, now: Duration) -> Option<KeeperAction> {
         if pause.is_zero() {
             return self.start(ServerProgram::Current, None);
         }
@@ -249,6 +310,9 @@ impl ServerSupervision {
             Phase::Starting { program, deadline: Some(deadline) } if deadline <= now => {
                 self.phase = Phase::Starting { program, deadline: None };
                 Some(KeeperAction::KillServer)
+            }
+            Phase::Ready if let StopProgress::Pending(signal) = self.stop => {
+                self.forward_stop(signal)
             }
             Phase::Pausing { .. } | Phase::Starting { .. } | Phase::Ready | Phase::Over => None,
         }
@@ -368,12 +432,87 @@ mod tests {
     #[test]
     fn a_ready_server_that_is_killed_from_outside_is_always_started_again() {
         let mut steps = Vec::new();
-        for time in 0..20 {
+        let mut time = 0;
+        for pause in [0, 0, 200].into_iter().chain([1000; 30]) {
             steps.push((time, KeeperInput::ServerReady, None));
-            steps.push((time, killed(libc::SIGKILL), START));
+            if pause == 0 {
+                steps.push((time, killed(libc::SIGKILL), START));
+            } else {
+                steps.push((time, killed(libc::SIGKILL), None));
+                steps.push((time + pause - 1, KeeperInput::TimePassed, None));
+                steps.push((time + pause, KeeperInput::TimePassed, START));
+            }
+            time += pause;
         }
+        // The kills of the last ten seconds count.
+        time += 10_000;
+        steps.push((time, KeeperInput::ServerReady, None));
+        steps.push((time, killed(libc::SIGKILL), START));
         let state = check(&steps);
         assert_eq!(state.last_failure(), Some("the server was ended by signal 9"));
+    }
+
+    #[test]
+    fn a_stop_during_a_hand_over_reaches_the_next_server_once_it_is_ready() {
+        let stop = || KeeperInput::StopSignal(libc::SIGTERM);
+        let forward = || Some(KeeperAction::ForwardSignal(libc::SIGTERM));
+        let accept = || Some(KeeperAction::AcceptCandidate);
+        let begin = [
+            (0, KeeperInput::ServerReady, None),
+            (1, KeeperInput::UpgradeRequested, None),
+            (2, stop(), forward()),
+            (3, code(UPGRADE_EXIT_CODE), START_NEW),
+        ];
+        let begin_late = [
+            (0, KeeperInput::ServerReady, None),
+            (1, KeeperInput::UpgradeRequested, None),
+            (2, code(UPGRADE_EXIT_CODE), START_NEW),
+            (3, stop(), None),
+        ];
+        let ready = [
+            (4, KeeperInput::TimePassed, None),
+            (5, KeeperInput::ServerReady, accept()),
+            (5, KeeperInput::TimePassed, forward()),
+            (6, KeeperInput::TimePassed, None),
+            (7, code(0), finish(0)),
+        ];
+        let failed = [
+            (4, code(2), START),
+            (5, KeeperInput::ServerReady, None),
+            (5, KeeperInput::TimePassed, forward()),
+            (6, code(0), finish(0)),
+        ];
+        let both_failed = [(4, code(2), START), (5, code(3), finish(3))];
+        let never_ready = [
+            (30_003, KeeperInput::TimePassed, Some(KeeperAction::KillServer)),
+            (30_004, killed(libc::SIGKILL), START),
+            (30_005, KeeperInput::ServerReady, None),
+            (30_005, KeeperInput::TimePassed, forward()),
+        ];
+        for first in [&begin, &begin_late] {
+            for rest in [&ready[..], &failed, &both_failed, &never_ready] {
+                check(&[&first[..], rest].concat());
+            }
+        }
+        // A second signal does not wait for the server, which has no handler yet.
+        let impatient = [(4, stop(), forward()), (5, killed(libc::SIGTERM), finish(0))];
+        check(&[&begin_late[..], &impatient].concat());
+    }
+
+    #[test]
+    fn a_stop_while_a_crashed_server_starts_again_waits_until_it_is_ready() {
+        let forward = Some(KeeperAction::ForwardSignal(libc::SIGTERM));
+        let mut state = check(&[
+            (0, KeeperInput::ServerReady, None),
+            (1, code(1), START),
+            (2, KeeperInput::StopSignal(libc::SIGTERM), None),
+            (3, KeeperInput::ServerReady, None),
+        ]);
+        assert_eq!(state.next_deadline(), Some(Duration::ZERO), "the signal is due at once");
+        let now = Duration::from_millis(3);
+        assert_eq!(state.decide(KeeperInput::TimePassed, now), forward);
+        assert_eq!(state.next_deadline(), None);
+        assert_eq!(state.decide(code(0), now), finish(0));
     }
 
     #[test]
