@@ -26,8 +26,9 @@ use super::protocol::{
 };
 use crate::syscalls::{self, ChildExit};
 
-/// The time after which a keeper that does not read is an error.
-const SEND_LIMIT: Duration = Duration::from_secs(5);
+/// The time after which a keeper that does not read is an error. Threads of the runtime send too, so
+/// it is short; the keeper itself never waits for anything but messages and signals.
+const SEND_LIMIT: Duration = Duration::from_secs(1);
 /// The time in which the keeper has to tell about earlier jobs.
 const HELLO_LIMIT: Duration = Duration::from_secs(30);
 
@@ -376,4 +377,47 @@ fn invalid(why: &str) -> io::Error {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::net::sockopt::socket_timeout;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+    use rustix::process::getpid;
+
+    use super::*;
+
+    fn connect() -> (KeeperClient, OwnedFd) {
+        let kind = SocketType::SEQPACKET;
+        let (ours, theirs) =
+            socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();
+        let identity = ServerIdentity {
+            tag: 1,
+            is_tag_inherited: false,
+            pid: 1,
+            started: 1,
+            open_files: (None, None),
+        };
+        let hello = KeeperMessage::Hello(Hello {
+            version: PROTOCOL_VERSION,
+            generation: 1,
+            identity,
+            last_failure: None,
+            server_peak_bytes: 0,
+        });
+        for message in [hello, KeeperMessage::Complete] {
+            send_message(theirs.as_fd(), &message, &[], SendFlags::DONTWAIT).unwrap();
+        }
+        (KeeperClient::connect(ours, getpid()).unwrap(), theirs)
+    }
+
+    #[test]
+    fn a_keeper_that_does_not_read_holds_a_thread_for_a_second_at_most() {
+        let (client, _keeper) = connect();
+        let limit = socket_timeout(&client.connection.socket, Timeout::Send).unwrap();
+        assert!(limit.is_some_and(|limit| limit <= Duration::from_secs(1)), "{limit:?}");
+        let fill = || client.notify(KeeperNotice::Alive);
+        let error = std::iter::repeat_with(fill).find_map(Result::err).unwrap();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock, "{error}");
+    }
 }

@@ -9,6 +9,7 @@ mod client;
 mod handover;
 mod held_state;
 mod kept_job;
+mod operator_log;
 mod process;
 mod protocol;
 mod state;

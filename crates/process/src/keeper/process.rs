@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::ffi::{CString, OsStr, OsString};
-use std::io::{self, Write as _};
+use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
@@ -21,6 +21,7 @@ use rustix::thread::set_name;
 
 use super::client::SCRATCH_FILE;
 use super::held_state::{HeldState, OutgoingMessage};
+use super::operator_log::report;
 use super::protocol::{
     Hello, KEEPER_VARIABLE, MessageReader, PROTOCOL_VERSION, Received, ServerMessage,
 };
@@ -42,6 +43,9 @@ const NOTIFY_VARIABLE: &str = "NOTIFY_SOCKET";
 
 const SIGNALS: [i32; 6] =
     [libc::SIGCHLD, libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGUSR2, libc::SIGQUIT];
+
+/// The pause before a message is sent again for which the system had no room.
+const SEND_PAUSE: Duration = Duration::from_millis(20);
 
 /// The number of attempts to end what is left at the end.
 const SWEEPS: usize = 12;
@@ -70,12 +74,6 @@ pub fn run_keeper(launch: KeeperLaunch) -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// Writes a line for the operator. The server logs the same when it runs again.
-fn report(text: &str) {
-    // Without a standard error nobody reads it.
-    writeln!(io::stderr(), "shellyard: {text}").ok();
 }
 
 #[derive(Debug)]
@@ -114,6 +112,37 @@ struct ServerProcess {
     socket: Option<OwnedFd>,
     /// Messages that the server has not taken yet.
     outgoing: VecDeque<OutgoingMessage>,
+    /// The obstacle to the next of these messages, as of the last attempt.
+    send_progress: SendProgress,
+}
+
+/// The result of an attempt to send all messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SendProgress {
+    Done,
+    /// The server has to read first.
+    Full,
+    /// The system has no room for now, and does not tell when it has.
+    OutOfRoom,
+}
+
+/// Sends messages in order until one cannot be sent now. That one stays: a job that the next server
+/// does not hear of would be lost.
+fn send_in_order(
+    outgoing: &mut VecDeque<OutgoingMessage>,
+    mut send: impl FnMut(&OutgoingMessage) -> Result<(), Errno>,
+) -> SendProgress {
+    while let Some(next) = outgoing.front() {
+        match send(next) {
+            Err(Errno::WOULDBLOCK) => return SendProgress::Full,
+            // A server that is gone is noticed by its end. The other two never get better.
+            Ok(()) | Err(Errno::PIPE | Errno::CONNRESET | Errno::MSGSIZE | Errno::INVAL) => {
+                drop(outgoing.pop_front());
+            }
+            Err(_) => return SendProgress::OutOfRoom,
+        }
+    }
+    SendProgress::Done
 }
 
 impl ServerCommand {
@@ -213,17 +242,23 @@ impl Keeper {
     /// Waits for a signal, for the server, or for the next deadline.
     fn wait(&self) {
         let mut polled = vec![PollFd::new(&self.signals, PollFlags::IN)];
+        let mut deadline = self.supervision.next_deadline();
         if let Some(server) = &self.server
             && let Some(socket) = &server.socket
         {
-            let wanted = if server.outgoing.is_empty() {
+            let is_out_of_room = server.send_progress == SendProgress::OutOfRoom;
+            let wanted = if server.outgoing.is_empty() || is_out_of_room {
                 PollFlags::IN
             } else {
                 PollFlags::IN | PollFlags::OUT
             };
             polled.push(PollFd::new(socket, wanted));
+            if is_out_of_room {
+                let retry = self.started.elapsed() + SEND_PAUSE;
+                deadline = Some(deadline.map_or(retry, |deadline| deadline.min(retry)));
+            }
         }
-        let limit = self.supervision.next_deadline().map(|deadline| {
+        let limit = deadline.map(|deadline| {
             let left = deadline.saturating_sub(self.started.elapsed());
             // Rounded up, so that the deadline has passed when the wait ends.
             Timespec::try_from(left + Duration::from_millis(1)).unwrap_or_default()
@@ -263,7 +298,9 @@ impl Keeper {
         match self.command.start(program) {
             Ok((pid, socket)) => {
                 let outgoing = self.first_messages();
-                self.server = Some(ServerProcess { pid, socket: Some(socket), outgoing });
+                let send_progress = SendProgress::Full;
+                let socket = Some(socket);
+                self.server = Some(ServerProcess { pid, socket, outgoing, send_progress });
             }
             Err(errno) => {
                 let why = TaskLimit::explain(errno.into()).to_string();
@@ -344,13 +381,8 @@ impl Keeper {
     fn send_messages(&mut self) {
         let Some(server) = &mut self.server else { return };
         let Some(socket) = &server.socket else { return };
-        while let Some(next) = server.outgoing.front() {
-            match self.held.send(next, socket.as_fd()) {
-                Err(Errno::WOULDBLOCK) => return,
-                // A server that is gone is noticed by its end.
-                Ok(()) | Err(_) => drop(server.outgoing.pop_front()),
-            }
-        }
+        server.send_progress =
+            send_in_order(&mut server.outgoing, |next| self.held.send(next, socket.as_fd()));
     }
 
     fn receive_messages(&mut self) {
@@ -424,5 +456,43 @@ fn parse_notify_address(value: &OsStr) -> Option<SocketAddrUnix> {
         [b'@', name @ ..] => SocketAddrUnix::new_abstract_name(name).ok(),
         path @ [b'/', ..] => SocketAddrUnix::new(path).ok(),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_dropped_only_if_it_can_never_be_sent() {
+        let (kept, dropped) = (SendProgress::OutOfRoom, SendProgress::Done);
+        for (errno, expected) in [
+            (Errno::WOULDBLOCK, SendProgress::Full),
+            (Errno::TOOMANYREFS, kept),
+            (Errno::NOBUFS, kept),
+            (Errno::NOMEM, kept),
+            (Errno::PIPE, dropped),
+            (Errno::CONNRESET, dropped),
+            (Errno::MSGSIZE, dropped),
+        ] {
+            let mut outgoing: VecDeque<_> = [1, 2, 3].map(OutgoingMessage::Job).into();
+            let mut sent = Vec::new();
+            let mut errors = vec![errno];
+            let mut send = |message: &OutgoingMessage| {
+                let OutgoingMessage::Job(job) = message else { panic!("{message:?}") };
+                if *job == 2
+                    && let Some(errno) = errors.pop()
+                {
+                    return Err(errno);
+                }
+                sent.push(*job);
+                Ok(())
+            };
+            assert_eq!(send_in_order(&mut outgoing, &mut send), expected, "{errno}");
+            let is_kept = expected != dropped;
+            assert_eq!(outgoing.len(), if is_kept { 2 } else { 0 }, "{errno}");
+            assert_eq!(send_in_order(&mut outgoing, &mut send), SendProgress::Done, "{errno}");
+            assert_eq!(sent, if is_kept { vec![1, 2, 3] } else { vec![1, 3] }, "{errno}");
+        }
     }
 }
