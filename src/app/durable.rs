@@ -2,12 +2,12 @@
 //! processes and listeners.
 
 use std::collections::HashSet;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use std::{fs, io, thread};
 
+use rustix::fs::{Access, access};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -17,7 +17,7 @@ use crate::bounded_read::{FILE_READ_TIMEOUT, run_with_timeout};
 use crate::config::{Environment, Settings};
 use crate::http::{InheritedListeners, Server, ServerGeneration, UpgradeControl};
 use crate::journal::{Journal, JournalCounts, JournalError, JournalHealth};
-use crate::process::{Host, KeeperClient, KeeperNotice};
+use crate::process::{Host, KeeperClient, KeeperNotice, KeptProcess};
 use crate::service::{PreviousEnd, PreviousServer};
 use crate::telemetry::audit::{self, AuditedJob};
 use crate::telemetry::events::{self, JournalStats};
@@ -54,6 +54,7 @@ impl DurableState {
     ) -> Result<Self, AppError> {
         let numbers = Some(module_settings::numbers_file(settings));
         let Some(durability) = settings.server.durability else {
+            end_kept_processes(host);
             return Ok(Self { numbers, ..Self::default() });
         };
         let directory = settings.server.data_dir.join("journal");
@@ -64,10 +65,12 @@ impl DurableState {
             // Jobs run without a record rather than not at all.
             Ok(Err(error @ JournalError::Unusable { .. })) => {
                 events::journal_unusable(&error);
+                end_kept_processes(host);
                 return Ok(Self { numbers, ..Self::default() });
             }
             Err(error) => {
                 events::journal_unusable(&error);
+                end_kept_processes(host);
                 return Ok(Self { numbers, ..Self::default() });
             }
             Ok(Err(error)) => return Err(error.into()),
@@ -84,6 +87,18 @@ impl DurableState {
                 end,
             },
         })
+    }
+}
+
+/// Ends the processes of an earlier server, of which nothing is known without its journal.
+fn end_kept_processes(host: &Host) {
+    for KeptProcess { name, process } in host.take_kept_processes() {
+        events::unknown_process_ended(&name);
+        if let Ok(process) = process {
+            // Processes that are left even then are ended with the server.
+            drop(process.tree.kill());
+            process.tree.release();
+        }
     }
 }
 
@@ -238,8 +253,11 @@ pub(super) async fn watch_journal(mut health: watch::Receiver<JournalHealth>) {
     }
 }
 
-/// Returns the figures of the journal for the metrics.
-pub(super) fn measure_journal(journal: &Journal) -> JournalStats {
+/// Returns the figures of the journal for the metrics; `None` if it could not be opened.
+pub(super) fn measure_journal(journal: Option<&Journal>) -> JournalStats {
+    let Some(journal) = journal else {
+        return JournalStats { is_degraded: true, ..JournalStats::default() };
+    };
     let JournalCounts { records, bytes, errors, lost, .. } = journal.counts();
     let is_degraded = matches!(*journal.health().borrow(), JournalHealth::Degraded { .. });
     JournalStats { records, bytes, errors, lost, is_degraded }
@@ -255,7 +273,7 @@ fn started_program() -> io::Result<PathBuf> {
 fn check_program(path: &Path) -> Result<(), String> {
     let shown = path.display();
     let file = fs::metadata(path).map_err(|error| format!("{shown}: {error}"))?;
-    if file.is_file() && file.permissions().mode() & 0o111 != 0 {
+    if file.is_file() && access(path, Access::EXEC_OK).is_ok() {
         return Ok(());
     }
     Err(format!("{shown} is not an executable file"))
@@ -269,6 +287,8 @@ pub(super) fn new_host(keeper: Option<&KeeperClient>) -> Result<Arc<Host>, AppEr
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[test]

@@ -1,5 +1,6 @@
 //! A running server: its transports, its shutdown, and the reload of its settings.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -137,6 +138,8 @@ impl App {
         tokio::spawn(settings.job.quota.read_memory().clone().trim_after_reads(trim_memory));
         let settings = ServiceSettings { numbers, tickets, previous, ..settings };
         let service = JobService::open(settings).await?;
+        // Reading the journal takes memory that is not needed any more.
+        spawn_blocking(trim_memory);
         let pressure = watch::Sender::new(loaded.settings.pressure);
         service.watch_pressure(pressure.subscribe());
         let gauges =
@@ -251,9 +254,15 @@ impl App {
             let journal = journal.clone();
             spawn_blocking(move || journal.close(HANDOVER_TIME)).await.ok();
         }
-        self.service.finish_records().await;
-        link.announce_upgrade(program).map_err(|_| AppError::KeeperDied)?;
-        events::handover_ready();
+        timeout(HANDOVER_TIME, self.service.finish_records()).await.ok();
+        match link.announce_upgrade(program) {
+            Ok(()) => events::handover_ready(),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                return Err(AppError::KeeperDied);
+            }
+            // The keeper starts the present program again, which goes on with the jobs.
+            Err(error) => events::upgrade_refused(&error.to_string()),
+        }
         runtime::exit_without_cleanup(UPGRADE_EXIT_CODE)
     }
 
@@ -343,6 +352,7 @@ impl App {
         let service = self.service.clone();
         let gauges = Arc::clone(&self.gauges);
         let journal = self.durable.as_ref().map(|durable| durable.journal.clone());
+        let is_durable = self.settings.server.durability.is_some();
         let exporter = exporter
             .with_data_dir(self.settings.server.data_dir.clone())
             .with_output_counters(Arc::clone(self.spill.counters()));
@@ -350,8 +360,8 @@ impl App {
             let service = service.clone();
             let gauges = Arc::clone(&gauges);
             let exporter = exporter.clone();
-            if let Some(journal) = &journal {
-                events::journal_measured(durable::measure_journal(journal));
+            if is_durable {
+                events::journal_measured(durable::measure_journal(journal.as_ref()));
             }
             async move {
                 if let Some(stats) = service.queue_stats().await {

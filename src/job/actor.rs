@@ -26,7 +26,7 @@ use super::timers::{OutputActivity, Timer, Timers};
 use super::watchdog::Watch;
 use crate::block_in_place;
 use crate::confinement::SandboxPaths;
-use crate::journal::Journal;
+use crate::journal::{Journal, JournalError};
 use crate::outcome::{JobEnding, KillNote, Outcome, ResourceUsage, SIGTERM, StartError};
 use crate::output::redaction::Redactor;
 use crate::output::{LogStorage, Quota};
@@ -224,14 +224,18 @@ impl Job {
         let Some(record) = self.guard.take_start_record() else { return self.start(myself) };
         let mut written = Box::pin(record.written());
         // A journal that cannot be written reports its state itself, and holds no job up.
-        if timeout(SHORT_RECORD_TIME, &mut written).await.is_ok() {
-            return self.start(myself);
+        match timeout(SHORT_RECORD_TIME, &mut written).await {
+            // Another server takes over, and starts the job.
+            Ok(Err(JournalError::Closed)) => return,
+            Ok(Ok(()) | Err(_)) => return self.start(myself),
+            Err(_) => {}
         }
         // A stop must reach the job while a slow disk holds it up.
         let actor = myself.clone();
         let waiting = async move {
-            timeout(RECORD_TIME, written).await.ok();
-            actor.send(JobMsg::StartRecorded);
+            if !matches!(timeout(RECORD_TIME, written).await, Ok(Err(JournalError::Closed))) {
+                actor.send(JobMsg::StartRecorded);
+            }
         };
         self.starting = Some(tokio::spawn(waiting).abort_handle());
     }
@@ -300,6 +304,10 @@ impl Job {
     /// Goes on with a process that a previous server has started. A job that has its outcome is
     /// followed until the last of its processes is gone.
     fn resume(&mut self, process: Process, myself: &Address) {
+        // The keeper holds this input only while some of its text was not written.
+        if process.stdin.is_some() && matches!(self.guard.spec().stdin, Stdin::Text(_)) {
+            return self.give_up(myself);
+        }
         let attached = self.attach(process, self.guard.time_left(), myself);
         if self.guard.has_ended() {
             self.state = State::Finished { streams: Streams::Open };
@@ -311,6 +319,17 @@ impl Job {
             Err(why) => Event::FailedToStart(why),
         };
         self.step(event, myself);
+    }
+
+    /// Ends a job of a previous server whose input was cut off.
+    fn give_up(&mut self, myself: &Address) {
+        if let Some(tree) = self.guard.tree() {
+            tokio::task::spawn_blocking(move || tree.kill());
+        }
+        let why = "the server ended before it had sent the whole input; the processes were ended";
+        self.finish(Outcome::Lost { why: why.to_owned() });
+        self.state = State::Finished { streams: Streams::Closed };
+        myself.leave();
     }
 
     /// Follows a process: its output, its input, its limits and its end.
@@ -332,7 +351,8 @@ impl Job {
         self.stdin = stdin.map(StdinWriter::start);
         let bounds = OutputBounds::new(self.guard.id(), self.guard.spec());
         let pump = Pump::new(stdout, stderr, writer, bounds, myself.clone());
-        let pump = pump.with_gate(&self.guard.settings.pumps);
+        let written = self.guard.output().progress().written_bytes();
+        let pump = pump.with_gate(&self.guard.settings.pumps).after(written);
         self.probe = Some(pump.probe());
         let pumping = pump.with_masks(self.guard.settings.mask.as_ref()).run();
         let following = follow(leader, tree, Box::pin(pumping), deadline, myself.clone());
@@ -378,6 +398,10 @@ impl Job {
     }
 
     fn step(&mut self, event: Event, myself: &Address) {
+        if self.guard.settings.pumps.is_closed() {
+            // Another server takes over: it hears of the event from the kernel or from its clock.
+            return;
+        }
         let state = std::mem::replace(&mut self.state, State::Starting);
         let (state, effects) = state.apply(event);
         self.state = state;

@@ -44,6 +44,9 @@ pub(super) const fn is_flood(brought: u64) -> bool {
 pub(super) async fn carry_flood(mut pump: Pump) -> Option<Pump> {
     loop {
         pump.make_room().await;
+        if pump.is_gate_closed() {
+            break;
+        }
         let Ok(permit) = PERMITS.try_acquire() else { break };
         let reason;
         (pump, reason) = pump.run_on_blocking_thread(pump_until_calm).await?;

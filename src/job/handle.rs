@@ -10,7 +10,7 @@ use super::input_wait::{self, PromptRule};
 use super::messages::{Address, JobMsg};
 use super::stdin_writer::{InputError, InputReceipt, JobInput};
 use crate::ids::JobId;
-use crate::journal::JournalTicket;
+use crate::journal::{JournalError, JournalTicket};
 use crate::outcome::{JobEnding, Outcome, StopBy};
 use crate::output::LogReader;
 use crate::process::{self, ProcessTree};
@@ -208,9 +208,11 @@ impl JobHandle {
     pub async fn release_when_recorded(&self) {
         let record = self.shared.end_record.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(record) = record {
-            // If the journal cannot be written, a crash makes the job lost; it does not stay a
-            // zombie.
-            record.written().await.ok();
+            // If the journal cannot be written, a crash makes the job lost; it is not kept for ever.
+            if let Err(JournalError::Closed) = record.written().await {
+                // The next server records the ending.
+                return;
+            }
         }
         if let Some(tree) = self.shared.tree.get() {
             tree.release();

@@ -392,7 +392,7 @@ const fn is_known_to_kernel(outcome: &Outcome) -> bool {
 }
 
 /// The longest wait for the journal: a disk that does not answer delays jobs no further.
-pub(super) const RECORD_TIME: Duration = Duration::from_millis(500);
+pub const RECORD_TIME: Duration = Duration::from_millis(500);
 
 impl Drop for JobGuard {
     fn drop(&mut self) {

@@ -176,6 +176,17 @@ impl Pump {
         }
     }
 
+    /// The same, for a job that has written so many bytes already: they count for its limit.
+    pub(super) const fn after(mut self, written: u64) -> Self {
+        self.taken = written;
+        self
+    }
+
+    /// `true` if the pump must stop because another server takes over.
+    pub(super) fn is_gate_closed(&self) -> bool {
+        self.gate.is_closed()
+    }
+
     /// The same, stopping when this gate is closed.
     pub(super) fn with_gate(mut self, gate: &PumpGate) -> Self {
         self.gate = gate.clone();
@@ -383,7 +394,8 @@ impl Pump {
         mode: ReadMode,
         block: &mut Vec<u8>,
     ) -> Option<PipeRead> {
-        let room = usize::try_from(self.bounds.bytes - self.taken).unwrap_or(usize::MAX);
+        let room =
+            usize::try_from(self.bounds.bytes.saturating_sub(self.taken)).unwrap_or(usize::MAX);
         let is_possible = self.thread == PumpThread::Blocking
             && self.masks.is_none()
             && self.flow != OutputFlow::Discarded
@@ -474,7 +486,7 @@ impl Pump {
             self.unwritten.push((stream, bytes.to_vec()));
             return;
         }
-        let room = self.bounds.bytes - self.taken;
+        let room = self.bounds.bytes.saturating_sub(self.taken);
         let kept = &bytes[..bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX))];
         let progress = self.writer.append(stream, kept);
         self.record_kept(stream, kept.len(), &progress, kept.len() < bytes.len());

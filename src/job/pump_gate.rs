@@ -21,6 +21,11 @@ impl PumpGate {
         self.pumps.wait().await;
     }
 
+    /// `true` once the gate is closed.
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.is_cancelled()
+    }
+
     /// Returns once the gate is closed. Cancel-safe.
     pub(super) async fn wait_until_closed(&self) {
         self.closed.cancelled().await;

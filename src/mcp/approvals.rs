@@ -178,7 +178,7 @@ const CHOICES: [ApprovalChoice; 3] = [
     ApprovalChoice { word: "once", title: "Run it once", consent: Some(Consent::Once) },
     ApprovalChoice {
         word: "tenant",
-        title: "Run it, and do not ask again until the server ends",
+        title: "Run it, and do not ask again",
         consent: Some(Consent::Tenant),
     },
     ApprovalChoice { word: "no", title: "Do not run it", consent: None },

@@ -116,6 +116,7 @@ impl JobService {
         let (freed_sender, freed_jobs) = mpsc::unbounded_channel();
         let mut previous = previous;
         let recorded = std::mem::take(&mut previous.jobs.approvals);
+        let job_numbers = Arc::new(JobNumbers::open(numbers, &previous.jobs.numbers));
         let approvals = Approvals::restore(job.journal.clone(), recorded);
         let admission = Arc::new(AdmissionControl::new(rules, audit, approvals, host));
         let restored = restore_jobs(previous, &admission, &Arc::new(job.clone()));
@@ -124,7 +125,6 @@ impl JobService {
         let seen = Arc::<SeenOutputs>::default();
         tokio::spawn(Arc::clone(&seen).forget_freed(freed_jobs));
         let defaults = Arc::new(RwLock::new(Arc::new(defaults)));
-        let job_numbers = Arc::new(JobNumbers::open(numbers));
         let downloads = Arc::new(downloads);
         Ok(Self {
             supervisor,
@@ -229,6 +229,8 @@ impl JobService {
     /// takes over.
     pub async fn begin_handover(&self) {
         self.supervisor.begin_drain().await;
+        // The next server starts the jobs that wait.
+        self.supervisor.pause(None).await.ok();
         self.replaced.cancel();
     }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::admission::{AdmissionControl, open_allowed_dir};
 use crate::ids::JobId;
-use crate::job::{self, JobHandle, JobPhase, JobStatus, PreviousEnd, SharedJobSettings};
+use crate::job::{self, JobGuard, JobHandle, JobPhase, JobStatus, PreviousEnd, SharedJobSettings};
 use crate::journal::{
     EndedRecords, FreedNote, JobInputs, JournalState, QueuedJob, StoredJson, UnfinishedJob,
     restore_instant,
@@ -89,7 +89,7 @@ impl Restorer<'_> {
                 (handle, RestoredStage::Finished)
             }
             // Processes outlived the job, or the server ended before the log was recorded.
-            (_, process) => self.restore_open(id, spec, status, process)?,
+            (_, process) => self.restore_open(id, spec, status, process),
         };
         let on_end = self.audit_at_end(&handle);
         Some(RestoredJob { handle, key: accepted.key, on_end, stage })
@@ -113,15 +113,51 @@ impl Restorer<'_> {
         spec: JobSpec,
         status: JobStatus,
         process: Option<Process>,
-    ) -> Option<(JobHandle, RestoredStage)> {
-        let restored = job::restore_open_job(id, spec, status, self.end, self.settings);
-        let restored = restored.inspect_err(|error| events::job_not_restored(id, error));
-        let (guard, handle) = restored.ok()?;
-        let stage = match process {
-            Some(process) => RestoredStage::Running(guard, Box::new(process)),
-            None => RestoredStage::Finished,
+    ) -> (JobHandle, RestoredStage) {
+        let (guard, handle) = match self.open_job(id, spec, status) {
+            Ok(opened) => opened,
+            Err(handle) => {
+                if let Some(process) = process {
+                    // Processes that are left even then are ended with the server.
+                    drop(process.tree.kill());
+                    process.tree.release();
+                }
+                return (handle, RestoredStage::Finished);
+            }
         };
-        Some((handle, stage))
+        let Some(process) = process else {
+            // Closes the log.
+            drop(guard);
+            self.record_log(&handle);
+            return (handle, RestoredStage::Finished);
+        };
+        (handle, RestoredStage::Running(guard, Box::new(process)))
+    }
+
+    /// Opens the log of a job again. If that fails, returns the job as lost, without its output.
+    fn open_job(
+        &self,
+        id: JobId,
+        spec: JobSpec,
+        status: JobStatus,
+    ) -> Result<(JobGuard, JobHandle), JobHandle> {
+        let restored = job::restore_open_job(id, spec.clone(), status, self.end, self.settings);
+        restored.map_err(|error| {
+            events::job_not_restored(id, &error);
+            let (guard, handle) = job::create_job(id, spec, None, None, self.settings);
+            guard.finish_lost(format!("its output cannot be read: {error}"));
+            handle
+        })
+    }
+
+    /// Records the log of a finished job whose server ended before it could.
+    fn record_log(&self, job: &JobHandle) {
+        let status = job.status();
+        if let (Some(journal), Some(ending), Some(log)) =
+            (&self.settings.journal, status.ending(), job.output().closed_state())
+        {
+            drop(journal.append(&job::ended_record(job.id(), status.started, ending, Some(&log))));
+        }
     }
 
     fn restore_unfinished(&mut self, job: UnfinishedJob) -> Option<RestoredJob> {
@@ -135,23 +171,23 @@ impl Restorer<'_> {
         let (handle, stage) = match (process, started_at, queued) {
             (Some(Err(why)), started, _) => {
                 let why = format!("its processes could not be taken over and were ended: {why}");
-                self.restore_lost(id, spec, JobPhase::Running, submitted, started, &why)?
+                self.restore_lost(id, spec, JobPhase::Running, submitted, started, &why)
             }
             (Some(Ok(process)), started, _) => {
                 let started = Some(started.unwrap_or_else(Instant::now));
                 let status = JobStatus { phase: JobPhase::Running, submitted, started };
-                self.restore_open(id, spec, status, Some(process))?
+                self.restore_open(id, spec, status, Some(process))
             }
             (None, None, Some(QueuedJob { inputs, .. })) => {
                 self.restore_queued(id, spec, submitted, inputs)
             }
             (None, None, None) => {
                 let why = "the server ended before this job began; nothing was run";
-                self.restore_lost(id, spec, JobPhase::Queued, submitted, None, why)?
+                self.restore_lost(id, spec, JobPhase::Queued, submitted, None, why)
             }
             (None, Some(started), _) => {
                 let why = "the server ended while this job ran, and its processes were not found afterwards; its ending is unknown";
-                self.restore_lost(id, spec, JobPhase::Running, submitted, Some(started), why)?
+                self.restore_lost(id, spec, JobPhase::Running, submitted, Some(started), why)
             }
         };
         let on_end = self.admission.audit_at_end();
@@ -196,13 +232,16 @@ impl Restorer<'_> {
         submitted: Instant,
         started: Option<Instant>,
         why: &str,
-    ) -> Option<(JobHandle, RestoredStage)> {
+    ) -> (JobHandle, RestoredStage) {
         let status = JobStatus { phase, submitted, started };
-        let restored = job::restore_open_job(id, spec, status, self.end, self.settings);
-        let restored = restored.inspect_err(|error| events::job_not_restored(id, error));
-        let (guard, handle) = restored.ok()?;
-        guard.finish_lost(why.to_owned());
-        Some((handle, RestoredStage::Finished))
+        let handle = match self.open_job(id, spec, status) {
+            Ok((guard, handle)) => {
+                guard.finish_lost(why.to_owned());
+                handle
+            }
+            Err(handle) => handle,
+        };
+        (handle, RestoredStage::Finished)
     }
 
     /// Ends the processes that belong to no known job.

@@ -3,7 +3,7 @@
 //! A restarted server must not use a job number again: a client that still means the old job 4 would
 //! read or stop another job. So a small file keeps the numbers across restarts.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -49,12 +49,19 @@ struct TenantNumbers {
 }
 
 impl JobNumbers {
-    /// Continues after the numbers in the file, which may be missing.
-    pub(super) fn open(file: Option<PathBuf>) -> Self {
+    /// Continues after the numbers in the file, which may be missing, and after those of known jobs:
+    /// `next` is the next number of each tenant by their records.
+    pub(super) fn open(file: Option<PathBuf>, next: &BTreeMap<TenantId, u64>) -> Self {
         let stored = file.as_deref().map(read_numbers).unwrap_or_default();
         let numbers =
             |last| TenantNumbers { last, reserved: last, new_jobs: watch::Sender::default() };
-        let tenants = stored.into_iter().map(|(tenant, last)| (tenant, numbers(last))).collect();
+        let mut tenants: HashMap<TenantId, TenantNumbers> =
+            stored.into_iter().map(|(tenant, last)| (tenant, numbers(last))).collect();
+        for (tenant, next) in next {
+            let known = tenants.entry(*tenant).or_insert_with(|| numbers(0));
+            let last = known.last.max(next.saturating_sub(1));
+            (known.last, known.reserved) = (last, last);
+        }
         Self { file: file.map(NumbersFile::new), tenants: Mutex::new(tenants) }
     }
 
@@ -330,7 +337,7 @@ mod tests {
     #[test]
     fn each_tenant_counts_from_one_and_a_refused_job_uses_no_number() {
         let other = TenantId::parse("tenancy-other").unwrap();
-        let numbers = JobNumbers::open(None);
+        let numbers = JobNumbers::open(None, &BTreeMap::new());
         assert_eq!(take(&numbers, TenantId::LOCAL, 2), [1, 2]);
         assert_eq!(take(&numbers, other, 1), [1]);
         let [refused, later] = [(); 2].map(|()| numbers.next_job(other));
@@ -344,15 +351,18 @@ mod tests {
     fn no_number_is_used_twice_across_restarts() {
         let folder = tempfile::tempdir().unwrap();
         let file = || Some(folder.path().join("new/numbers"));
-        let first = JobNumbers::open(file());
+        let first = JobNumbers::open(file(), &BTreeMap::new());
         assert_eq!(take(&first, TenantId::LOCAL, 3), [1, 2, 3]);
         // The server was killed: its reserved numbers are skipped.
-        let second = JobNumbers::open(file());
+        let second = JobNumbers::open(file(), &BTreeMap::new());
         assert_eq!(take(&second, TenantId::LOCAL, 2), [101, 102]);
         second.close();
-        let third = JobNumbers::open(file());
+        let third = JobNumbers::open(file(), &BTreeMap::new());
         assert_eq!(take(&third, TenantId::LOCAL, 1), [103]);
         assert_eq!(take(&third, TenantId::parse("tenancy-new").unwrap(), 1), [1]);
+        let journalled = BTreeMap::from([(TenantId::LOCAL, 501)]);
+        let fourth = JobNumbers::open(None, &journalled);
+        assert_eq!(take(&fourth, TenantId::LOCAL, 1), [501], "the file was lost");
     }
 }
 

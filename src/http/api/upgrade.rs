@@ -4,13 +4,14 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
 use serde::Deserialize;
 use serde_json::json;
 
 use super::request::{ApiError, ApiState, OperatorRequest, json_response};
-use crate::service::CallerIdentity;
+use crate::http::auth::Credential;
 
 /// The running server among those that its keeper has started.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,11 +84,12 @@ pub(in crate::http) async fn generation(
 /// Begins an upgrade. The response describes the server that is replaced.
 pub(in crate::http) async fn upgrade(
     State(api): State<Arc<ApiState>>,
+    Extension(credential): Extension<Credential>,
     OperatorRequest { caller, body }: OperatorRequest<UpgradeArgs>,
 ) -> Result<Response, ApiError> {
     let control = find_control(&api)?;
     // A token must not be enough to run any file of this machine outside of jobs and their rules.
-    if body.program.is_some() && caller != CallerIdentity::LOCAL {
+    if body.program.is_some() && !credential.is_own_user() {
         let why = "only the server's own user can name another program, through the unix socket";
         return Err(ApiError::Upgrade(why.to_owned()));
     }

@@ -296,6 +296,12 @@ pub(super) enum CredentialProof {
 }
 
 impl Credential {
+    /// `true` if the caller is the server's own user, connected over the unix socket.
+    #[must_use]
+    pub const fn is_own_user(&self) -> bool {
+        matches!(self.proof, CredentialProof::SameUser)
+    }
+
     /// `true` if the client can get more rights by requesting another scope.
     #[must_use]
     pub const fn has_scopes(&self) -> bool {

@@ -110,7 +110,7 @@ pub fn journal_unusable(why: &dyn std::error::Error) {
 }
 
 /// The figures of the journal at one moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct JournalStats {
     pub records: u64,
     pub bytes: u64,
