@@ -75,6 +75,10 @@ impl DurableState {
             }
             Ok(Err(error)) => return Err(error.into()),
         };
+        let report = journal.replay_report();
+        if report.damaged + report.unreadable > 0 {
+            events::journal_damaged(report.damaged + report.unreadable);
+        }
         let processes = host.take_kept_processes();
         Ok(Self {
             numbers,
@@ -85,6 +89,7 @@ impl DurableState {
                 processes,
                 without_ending: find_open_jobs(settings),
                 end,
+                knows_all_jobs: report.segments > 0 && report.damaged + report.unreadable == 0,
             },
         })
     }
@@ -204,8 +209,12 @@ impl KeeperLink {
             None => started_program().map_err(|error| error.to_string())?,
         };
         check_program(&program)?;
-        self.upgrade.send_replace(Some(program));
-        Ok(())
+        let is_first = self.upgrade.send_if_modified(|requested| {
+            let is_first = requested.is_none();
+            *requested = requested.take().or(Some(program));
+            is_first
+        });
+        if is_first { Ok(()) } else { Err("another upgrade is under way".to_owned()) }
     }
 
     /// Requests an upgrade to the program that was started, after a signal.

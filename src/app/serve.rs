@@ -113,14 +113,7 @@ impl App {
         log_filter: LogFilter,
     ) -> Result<Self, AppError> {
         report_ignored_keys(&loaded);
-        let scratch = host.make_scratch_root(&std::env::temp_dir());
-        let scratch = scratch.inspect_err(|error| events::scratch_dir_unusable(error)).ok();
-        let record =
-            scratch.as_ref().map(|scratch| ProcessRecord::begin(scratch.path(), &host.tag()));
-        let record =
-            record.and_then(|record| record.inspect_err(events::process_record_not_written).ok());
-        start_child_reaper(Arc::clone(&host), record).map_err(AppError::from_thread_error)?;
-        host.guardian().enable(scratch.as_ref().map(ScratchRoot::path));
+        let scratch = start_process_care(&host)?;
         let scratch_path = scratch.as_ref().map_or(Path::new(""), ScratchRoot::path);
         let DurableState { numbers, tickets, journal, previous } = durable;
         let mut settings = module_settings::service_settings(
@@ -377,17 +370,31 @@ impl App {
     }
 }
 
+/// Creates the directory for temporary files of jobs, and starts the thread that follows all processes.
+fn start_process_care(host: &Arc<Host>) -> Result<Option<ScratchRoot>, AppError> {
+    let scratch = host.make_scratch_root(&std::env::temp_dir());
+    let scratch = scratch.inspect_err(|error| events::scratch_dir_unusable(error)).ok();
+    let record = scratch.as_ref().map(|scratch| ProcessRecord::begin(scratch.path(), &host.tag()));
+    let record =
+        record.and_then(|record| record.inspect_err(events::process_record_not_written).ok());
+    start_child_reaper(Arc::clone(host), record).map_err(AppError::from_thread_error)?;
+    host.guardian().enable(scratch.as_ref().map(ScratchRoot::path));
+    Ok(scratch)
+}
+
 /// Checks that output can be stored, and removes the files of unknown jobs and of killed servers. Waits
 /// a limited time for the disk.
 fn prepare_output_dir(spill: &SpillDir, previous: &PreviousServer) {
     let checked = spill.clone();
     let known = previous.list_log_names();
+    let knows_all_jobs = previous.knows_all_jobs;
     let prepare = move || {
         checked.check()?;
-        if checked.is_durable() {
-            return checked.remove_unknown_logs(&known);
+        if !checked.is_durable() {
+            checked.remove_leftovers();
+        } else if knows_all_jobs {
+            checked.remove_unknown_logs(&known)?;
         }
-        checked.remove_leftovers();
         Ok(())
     };
     if let Err(error) = run_with_timeout(SPILL_CHECK_TIMEOUT, prepare).flatten() {

@@ -336,8 +336,8 @@ impl ProxySession {
 const CONNECTION_CLOSED: ErrorCode = ErrorCode(-32000);
 
 fn server_lost_error(id: &RequestId) -> Vec<u8> {
-    let text = "the server was lost while this call was in flight, and a job that it had started \
-                ended with the server; check what it has done before running it again";
+    let text = "the server was lost while this call was in flight; a job that it had started goes on \
+                if the server is durable: look at list_jobs before running it again";
     error_line(Some(id), &connection_error(text.to_owned(), "server_lost"))
 }
 

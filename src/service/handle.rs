@@ -366,7 +366,7 @@ impl JobService {
 
     /// Records that another version of the server takes over.
     pub fn record_upgrade(&self, by: CallerIdentity) {
-        self.record_operation("server_upgraded", "another server takes over the jobs", by);
+        self.record_operation("upgrade_requested", "another server takes over the jobs", by);
     }
 
     /// Records a new log filter.

@@ -29,6 +29,8 @@ pub struct PreviousServer {
     /// The jobs whose endings are missing in the audit log.
     pub without_ending: HashSet<AuditedJob>,
     pub end: PreviousEnd,
+    /// `true` if the journal was there and whole: output of other jobs can be removed.
+    pub knows_all_jobs: bool,
 }
 
 impl PreviousServer {
@@ -47,7 +49,7 @@ pub(super) fn restore_jobs(
     admission: &AdmissionControl,
     settings: &Arc<SharedJobSettings>,
 ) -> RestoredJobs {
-    let PreviousServer { jobs, processes, without_ending, end } = previous;
+    let PreviousServer { jobs, processes, without_ending, end, .. } = previous;
     let JournalState { unfinished, finished, freed, .. } = jobs;
     let processes =
         processes.into_iter().map(|KeptProcess { name, process }| (name, process)).collect();
@@ -165,6 +167,7 @@ impl Restorer<'_> {
         let id = accepted.job;
         let spec: JobSpec = read_spec(id, &accepted.spec)?;
         let submitted = restore_instant(accepted.at_ms);
+        let started_record = started;
         let started_at = started.map(|it| it.at_ms).or(starting.map(|it| it.at_ms));
         let started_at = started_at.map(|at| restore_instant(at).max(submitted));
         let process = self.processes.remove(&job::keep_name(id));
@@ -186,7 +189,11 @@ impl Restorer<'_> {
                 self.restore_lost(id, spec, JobPhase::Queued, submitted, None, why)
             }
             (None, Some(started), _) => {
-                let why = "the server ended while this job ran, and its processes were not found afterwards; its ending is unknown";
+                let why = if started_record.is_some() {
+                    "the server ended while this job ran, and its processes were not found afterwards; its ending is unknown"
+                } else {
+                    "the server ended while this job was being started; it may have run, and its ending is unknown"
+                };
                 self.restore_lost(id, spec, JobPhase::Running, submitted, Some(started), why)
             }
         };

@@ -365,9 +365,14 @@ impl Supervision {
             log.in_scope(|| events::job_freed(job.id(), why.reason(), *bytes));
             if let (Some(journal), Some(record)) = (&self.job.journal, freed_record(job.id(), *why))
             {
-                drop(journal.append(&record));
+                let recorded = journal.append(&record);
+                let output = job.output().clone();
+                // A job must not be known without its output, whatever happens in between.
+                tokio::spawn(async move {
+                    recorded.written().await.ok();
+                    output.remove_files();
+                });
             }
-            job.output().remove_files();
             // Nobody may want to know.
             self.freed_sender.send(job.id()).ok();
         }

@@ -420,11 +420,11 @@ fn tokens_hold_while_the_disk_of_their_file_is_dead() {
 #[test]
 fn a_server_starts_on_a_dead_spill_directory_and_names_it() {
     let data = private_dir();
-    let spill = data.path().join("spill");
-    fs::create_dir(&spill).expect("ours");
-    let disk = DeadDisk::over(spill.clone());
+    let output = data.path().join("output");
+    fs::create_dir(&output).expect("ours");
+    let disk = DeadDisk::over(output.clone());
     let mut server = launch().data(data.path()).start();
-    server.expect_log(&spill.display().to_string());
+    server.expect_log(&output.display().to_string());
     server.expect_log("does not answer");
     assert_eq!(server.run("echo there")["output"], "there\n");
     drop(disk);

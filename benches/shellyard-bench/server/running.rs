@@ -44,9 +44,12 @@ impl Running {
         Self { child, folder }
     }
 
-    /// The resource usage of the server's own process.
+    /// The resource usage of the server's own process: of the child of the keeper, if it has one.
     pub(crate) fn usage(&self) -> Usage {
-        Usage::new(self.child.id())
+        let pid_file = self.folder.path().join("data/server.pid");
+        let text = std::fs::read_to_string(pid_file).unwrap_or_default();
+        let pid = text.lines().next().and_then(|line| line.parse().ok());
+        Usage::new(pid.unwrap_or_else(|| self.child.id()))
     }
 
     /// The server's processes: itself and, while no job runs, its helpers.

@@ -130,6 +130,14 @@ pub fn journal_measured(stats: JournalStats) {
     journal::DEGRADED.set_count(usize::from(stats.is_degraded));
 }
 
+/// Lines of the journal are damaged: the jobs that they describe are not known.
+pub fn journal_damaged(lines: u64) {
+    tracing::error!(
+        lines,
+        "lines of the journal are damaged: jobs are missing, and output files are kept"
+    );
+}
+
 /// The journal cannot be written any more.
 pub fn journal_degraded(why: &str) {
     tracing::error!(
