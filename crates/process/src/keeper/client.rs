@@ -380,14 +380,15 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use rustix::net::sockopt::socket_timeout;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
     use rustix::process::getpid;
 
     use super::*;
 
-    fn connect() -> (KeeperClient, OwnedFd) {
+    /// Connects a client to a keeper that does nothing.
+    pub(crate) fn connect() -> (KeeperClient, OwnedFd) {
         let kind = SocketType::SEQPACKET;
         let (ours, theirs) =
             socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();

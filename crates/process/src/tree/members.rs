@@ -148,6 +148,9 @@ impl TreeIdentity {
 
     /// Releases the resources of the tree: no process of it is left.
     pub(crate) fn release_resources(&self) {
+        if let Some(kept) = &self.kept {
+            kept.mark_tree_over();
+        }
         let held = self.resources.lock().unwrap_or_else(PoisonError::into_inner).take();
         // Dropped after the lock is released, since this removes directories.
         drop(held);
