@@ -8,6 +8,7 @@
 
 mod actor;
 mod flood;
+mod follow;
 mod handle;
 mod input_wait;
 mod job_guard;

@@ -23,8 +23,7 @@ fn settings(slots: usize) -> ServiceSettings {
         output_lines: 10_000,
         large_bytes: 1 << 20,
     };
-    let path = std::env::split_paths("/usr/local/bin:/usr/bin:/bin");
-    let path = std::env::join_paths(path).unwrap();
+    let path = "/usr/local/bin:/usr/bin:/bin".into();
     ServiceSettings {
         defaults: SubmissionDefaults {
             cwd: PathBuf::from("/"),

@@ -185,7 +185,7 @@ fn what_was_freed_is_counted() {
         let has = |line: &str| text.lines().any(|known| known == line);
         has(count)
             && has("shellyard_retention_freed_bytes_total 3000")
-            && has("shellyard_output_stored_bytes{tier=\"memory\"} 2000")
+            && has("shellyard_output_stored_bytes{tier=\"disk\"} 2000")
             && has("shellyard_jobs_retained 2")
             && has("shellyard_retained_bytes 2000")
     };

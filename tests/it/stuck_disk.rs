@@ -135,8 +135,9 @@ fn check_the_rest(server: &mut TestServer, small: u64, writers: &[u64]) {
 
 const CONFIG: &str = "[queue]\nslots = 64\n";
 
+/// A server that is not durable: a durable one needs its disk for every job that writes output.
 fn launch() -> Launch {
-    Launch::http().structured().config(CONFIG)
+    Launch::http().structured().config(CONFIG).env("SHELLYARD_SERVER_DURABILITY", "off")
 }
 
 fn audit_lines(log: &Path) -> Vec<Value> {
@@ -420,11 +421,11 @@ fn tokens_hold_while_the_disk_of_their_file_is_dead() {
 #[test]
 fn a_server_starts_on_a_dead_spill_directory_and_names_it() {
     let data = private_dir();
-    let output = data.path().join("output");
-    fs::create_dir(&output).expect("ours");
-    let disk = DeadDisk::over(output.clone());
+    let spill = data.path().join("spill");
+    fs::create_dir(&spill).expect("ours");
+    let disk = DeadDisk::over(spill.clone());
     let mut server = launch().data(data.path()).start();
-    server.expect_log(&output.display().to_string());
+    server.expect_log(&spill.display().to_string());
     server.expect_log("does not answer");
     assert_eq!(server.run("echo there")["output"], "there\n");
     drop(disk);
