@@ -31,7 +31,7 @@ fn a_restart_costs_the_calls_in_flight_and_nothing_else() {
         let lost = proxy.finish(running);
         assert_eq!(lost.0["error"]["data"]["code"], "server_lost", "{}", lost.0);
         let said = lost.error_text();
-        assert!(said.contains("check what it has done"), "{said}");
+        assert!(said.contains("look at list_jobs before running it again"), "{said}");
         // Asked while there is no server: it waits for the next one.
         let asked = proxy.begin("run_command", json!({"command": "echo back"}));
         let _second = server().data(data.path()).start();
