@@ -158,11 +158,16 @@ impl KeeperLink {
         named.collect::<Vec<_>>().into()
     }
 
-    /// Makes the keeper hold the listeners of this server.
+    /// Makes the keeper hold the listeners of this server, and no others.
     pub(super) fn hold_listeners(&self, server: &Server) -> io::Result<()> {
         let Some(keeper) = &self.client else { return Ok(()) };
-        for (name, fd) in server.named_listeners() {
-            keeper.hold_file(name, fd)?;
+        let listeners = server.named_listeners();
+        for name in InheritedListeners::NAMES {
+            match listeners.iter().find(|(known, _)| *known == name) {
+                Some((_, fd)) => keeper.hold_file(name, *fd)?,
+                // Otherwise clients would wait at a listener that the settings no longer have.
+                None => keeper.drop_file(name)?,
+            }
         }
         Ok(())
     }

@@ -175,6 +175,11 @@ pub struct InheritedListeners {
 const TCP_NAME: &str = "tcp";
 const UNIX_NAME: &str = "unix";
 
+impl InheritedListeners {
+    /// Every name under which a keeper may hold a listener.
+    pub const NAMES: [&str; 2] = [TCP_NAME, UNIX_NAME];
+}
+
 impl From<Vec<(String, OwnedFd)>> for InheritedListeners {
     fn from(named: Vec<(String, OwnedFd)>) -> Self {
         let mut listeners = Self::default();

@@ -294,12 +294,6 @@ impl KeeperClient {
         self.connection.hello.last_failure.clone()
     }
 
-    /// Returns the pid of the keeper.
-    #[must_use]
-    pub fn keeper_pid(&self) -> u32 {
-        self.connection.keeper.as_raw_nonzero().get().unsigned_abs()
-    }
-
     pub(crate) fn keeper(&self) -> Pid {
         self.connection.keeper
     }
