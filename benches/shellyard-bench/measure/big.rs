@@ -13,7 +13,8 @@ const EACH_MIB: usize = 64;
 /// that has none.
 pub(crate) fn measure(bench: &Bench) -> Measured {
     let memory = format!("{EACH_MIB} MiB");
-    let settings = [UNCOMPRESSED, ("output_memory", &memory)];
+    // A durable server writes output to files from the first byte.
+    let settings = [UNCOMPRESSED, ("output_memory", &memory), ("server_durability", "off")];
     let (small, big) = (bench.http(&settings), bench.http(&settings));
     let (mut beside, mut client) = (small.client(), big.client());
     fill(&mut client, bench.scale.held_mib);
