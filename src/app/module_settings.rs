@@ -17,7 +17,7 @@ use crate::ids::TenantId;
 use crate::mcp::{
     DialectSettings, ExecuteDialectSettings, McpSettings, ServerName, ShellDialectSettings,
 };
-use crate::output::{Counters, LogStorage, Quota, QuotaLimits, SpillDir};
+use crate::output::{Counters, DiskWatch, LogStorage, Quota, QuotaLimits, SpillDir};
 use crate::process::{Host, JobConnectionDetector};
 use crate::service::{
     DEFAULT_LANE, LaneDefaults, LaneLimits, LiveSettings, PreviousServer, PumpGate, QueueLimits,
@@ -205,12 +205,13 @@ fn submission_defaults(loaded: &Loaded, host: &Host) -> Result<SubmissionDefault
 }
 
 /// The lifetime of the files with output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum OutputFiles {
     /// The files end with this server.
     OfThisServer,
-    /// The files have the names of their jobs, and the next server finds them.
-    Named,
+    /// The files have the names of their jobs, and the next server finds them. They are on the disk
+    /// of the journal.
+    Named(DiskWatch),
 }
 
 fn job_settings(
@@ -232,9 +233,9 @@ fn job_settings(
                 OutputFiles::OfThisServer => {
                     SpillDir::new(spill_dir(settings), Arc::clone(&counters))
                 }
-                OutputFiles::Named => {
+                OutputFiles::Named(disk) => {
                     let directory = settings.server.data_dir.join("output");
-                    SpillDir::open_durable(directory, Arc::clone(&counters))
+                    SpillDir::open_durable(directory, Arc::clone(&counters), disk)
                 }
             },
         },

@@ -121,7 +121,9 @@ impl App {
             &host,
             &sources.environment,
             scratch_path,
-            if journal.is_some() { OutputFiles::Named } else { OutputFiles::OfThisServer },
+            journal.as_ref().map_or(OutputFiles::OfThisServer, |journal| {
+                OutputFiles::Named(journal.disk().clone())
+            }),
         )?;
         settings.job.journal = journal.clone();
         let pumps = settings.job.pumps.clone();

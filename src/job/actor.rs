@@ -11,7 +11,7 @@ use tracing::Instrument;
 
 use super::follow::follow;
 use super::handle::StopRequest;
-use super::job_guard::{JobGuard, RECORD_TIME};
+use super::job_guard::JobGuard;
 use super::messages::{Address, JobMsg, PumpProbe, ReapedLeader};
 use super::output_pump::{OutputBounds, Pump};
 use super::pump_gate::PumpGate;
@@ -220,7 +220,7 @@ impl Job {
     /// may have run is not run again.
     async fn start_when_recorded(&mut self, myself: &Address) {
         let Some(record) = self.guard.take_start_record() else { return self.start(myself) };
-        let mut written = Box::pin(record.written());
+        let mut written = Box::pin(record.written_soon());
         // A journal that cannot be written reports its state itself, and holds no job up.
         match timeout(SHORT_RECORD_TIME, &mut written).await {
             // Another server takes over, and starts the job.
@@ -231,7 +231,7 @@ impl Job {
         // A stop must reach the job while a slow disk holds it up.
         let actor = myself.clone();
         let waiting = async move {
-            if !matches!(timeout(RECORD_TIME, written).await, Ok(Err(JournalError::Closed))) {
+            if !matches!(written.await, Err(JournalError::Closed)) {
                 actor.send(JobMsg::StartRecorded);
             }
         };

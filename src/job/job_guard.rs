@@ -7,7 +7,6 @@ use std::{io, thread};
 use ractor::{Actor, ActorCell, SpawnErr};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
-use tokio::time::timeout;
 
 use super::actor::{JobActor, SharedJobSettings};
 use super::handle::{JobHandle, JobPhase, JobStatus, SharedJob};
@@ -46,6 +45,8 @@ pub struct JobGuard {
     ended_with: Option<TreeRemains>,
     /// The journal record that must be written before the process is started.
     start_record: Option<JournalTicket>,
+    /// `true` if the next server starts the job.
+    is_left: bool,
 }
 
 /// Creates a job that waits: nothing runs yet, but its handle can be found, read and waited for.
@@ -159,6 +160,7 @@ impl NewGuard<'_> {
             status,
             ended_with: None,
             start_record: None,
+            is_left: false,
         };
         (guard, JobHandle::new(shared))
     }
@@ -320,6 +322,15 @@ impl JobGuard {
         self.finish(JobEnding::unmeasured(Outcome::NotRun { by, waited }));
     }
 
+    /// Leaves a job that waits as it is in the journal: the next server starts it.
+    pub fn leave_to_next_server(&mut self) {
+        if !std::mem::replace(&mut self.is_left, true) {
+            // Never dropped: whoever waits for the end of the job must not take this server's end
+            // for it.
+            std::mem::forget(self.status.clone());
+        }
+    }
+
     pub(super) fn mark_running(&mut self) {
         let queued = self.status.borrow().queued_for();
         let started = || events::job_started(self.shared.id, queued);
@@ -359,7 +370,7 @@ impl JobGuard {
             (Some(record), Ok(runtime)) if !is_known_to_kernel(&ending.outcome) => {
                 runtime.spawn(async move {
                     // A journal that cannot be written reports its state itself.
-                    timeout(RECORD_TIME, record.written()).await.ok();
+                    record.written_soon().await.ok();
                     publish(ending);
                 });
             }
@@ -391,12 +402,9 @@ const fn is_known_to_kernel(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Exited { .. } | Outcome::Signaled { .. })
 }
 
-/// The longest wait for the journal: a disk that does not answer delays jobs no further.
-pub const RECORD_TIME: Duration = Duration::from_millis(500);
-
 impl Drop for JobGuard {
     fn drop(&mut self) {
-        if self.ended_with == Some(TreeRemains::Nobody) {
+        if self.is_left || self.ended_with == Some(TreeRemains::Nobody) {
             return;
         }
         let why = if let Some(tree) = self.tree() {

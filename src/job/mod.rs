@@ -31,8 +31,7 @@ pub use actor::SharedJobSettings;
 pub use handle::{JobHandle, JobPhase, JobStatus, Liveness, StopRequest, StreamError, measure_cpu};
 pub use input_wait::PromptRule;
 pub use job_guard::{
-    JobGuard, PreviousEnd, RECORD_TIME, create_job, keep_name, log_name, restore_finished_job,
-    restore_open_job,
+    JobGuard, PreviousEnd, create_job, keep_name, log_name, restore_finished_job, restore_open_job,
 };
 pub use pump_gate::PumpGate;
 pub use records::{accepted_record, ended_record, starting_record};

@@ -80,6 +80,8 @@ enum PumpWake {
     Asked(oneshot::Sender<()>),
     /// Another server takes over.
     GateClosed,
+    /// Bytes that only memory holds can be stored.
+    CanStore,
 }
 
 /// The limits on the output of a job.
@@ -239,6 +241,11 @@ impl Pump {
                     drop(running);
                     return std::future::pending().await;
                 }
+                PumpWake::CanStore => {
+                    let Some(pump) = self.store_rest().await else { return };
+                    self = pump;
+                    continue;
+                }
                 PumpWake::Asked(now) => {
                     asker = Some((now, hold_until()));
                     let Some((pump, ())) = self.run_work(Self::read_both_unannounced).await else {
@@ -266,6 +273,16 @@ impl Pump {
         pump.actor.send(JobMsg::StreamsClosed);
         // Only after `StreamsClosed` was sent: it says more than the answer to the probe.
         drop(asker);
+        if pump.writer.has_unstored() {
+            pump.writer.wait_to_store().await;
+            pump.store_rest().await;
+        }
+    }
+
+    /// Stores the bytes that only memory holds. Returns `None` if the runtime is shutting down.
+    async fn store_rest(self) -> Option<Self> {
+        let stored = Box::pin(self.run_on_blocking_thread(|pump| pump.writer.store_rest()));
+        stored.await.map(|(pump, ())| pump)
     }
 
     /// Waits for something to do; `None` once all pipes have ended and nothing is held back.
@@ -276,6 +293,7 @@ impl Pump {
             () = sleep_until(held_until), if self.is_holding() => Some(PumpWake::Held),
             now = self.probe.next_request(), if self.is_open() => Some(PumpWake::Asked(now)),
             () = self.gate.wait_until_closed(), if self.is_open() => Some(PumpWake::GateClosed),
+            () = self.writer.wait_to_store(), if self.is_open() && self.writer.has_unstored() => Some(PumpWake::CanStore),
             else => None,
         }
     }
@@ -296,6 +314,7 @@ impl Pump {
         mut self,
         work: impl FnOnce(&mut Self) -> T + Send + 'static,
     ) -> Option<(Self, T)> {
+        self.writer.wait_for_disk().await;
         if self.writer.is_on_disk() {
             return Box::pin(self.run_on_blocking_thread(work)).await;
         }

@@ -21,6 +21,9 @@ pub enum JournalError {
     /// More records wait for the disk than are kept in memory.
     #[error("too many records wait for the journal's disk; try again when it answers")]
     QueueFull,
+    /// The record is written as soon as the disk answers.
+    #[error("the journal's disk does not answer")]
+    Slow,
     /// The journal is closed, or its thread has ended.
     #[error("the journal is closed")]
     Closed,
@@ -51,6 +54,7 @@ impl JournalError {
             Self::NewerFormat { .. } => "journal_newer_format",
             Self::Degraded { .. } => "journal_degraded",
             Self::QueueFull => "journal_queue_full",
+            Self::Slow => "journal_slow",
             Self::Closed => "journal_closed",
             Self::Encode { .. } => "journal_encode",
             Self::Decode { .. } => "journal_decode",

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
+use tokio::time::timeout;
 
 use super::durability::Durability;
 use super::error::JournalError;
@@ -15,6 +16,7 @@ use super::segment_file::{create_directory, list_segments};
 use super::state::JournalState;
 use super::write_queue::WriteQueue;
 use super::writer::{JournalWriter, start_writer};
+use crate::output::DiskWatch;
 
 /// The sizes of a journal.
 #[derive(Debug, Clone, Copy)]
@@ -52,6 +54,7 @@ pub(super) struct Shared {
     pub(super) queue: WriteQueue,
     pub(super) health: watch::Sender<JournalHealth>,
     pub(super) counters: Counters,
+    pub(super) disk: DiskWatch,
 }
 
 /// The health of a journal.
@@ -69,15 +72,30 @@ pub enum JournalHealth {
 /// A record on its way to the disk. Dropping the ticket does not stop the record.
 #[derive(Debug)]
 #[must_use = "a record is written for certain only after `written`"]
-pub struct JournalTicket(Result<oneshot::Receiver<Result<(), JournalError>>, JournalError>);
+pub struct JournalTicket {
+    result: Result<oneshot::Receiver<Result<(), JournalError>>, JournalError>,
+    disk: DiskWatch,
+}
+
+/// The longest wait for a record: a disk that does not answer delays jobs no further.
+const RECORD_TIME: Duration = Duration::from_millis(500);
 
 impl JournalTicket {
+    /// Waits until the record is written, but not for a disk that does not answer.
+    ///
+    /// # Errors
+    /// As [`JournalTicket::written`]; [`JournalError::Slow`] if the record is still on its way.
+    pub async fn written_soon(self) -> Result<(), JournalError> {
+        let time = if self.disk.is_stuck() { Duration::ZERO } else { RECORD_TIME };
+        timeout(time, self.written()).await.unwrap_or(Err(JournalError::Slow))
+    }
+
     /// Waits until the record is as durable as the setting `durability` demands.
     ///
     /// # Errors
     /// If the record is not written, or not yet: see [`JournalError`].
     pub async fn written(self) -> Result<(), JournalError> {
-        self.0?.await.unwrap_or(Err(JournalError::Closed))
+        self.result?.await.unwrap_or(Err(JournalError::Closed))
     }
 }
 
@@ -104,6 +122,7 @@ impl Journal {
             queue: WriteQueue::new(sizes.queue),
             health: watch::Sender::new(JournalHealth::Healthy),
             counters: Counters::default(),
+            disk: DiskWatch::default(),
         });
         let writer = JournalWriter::new(dir, durability, sizes, replay, Arc::clone(&shared))
             .map_err(|error| JournalError::unusable(dir, error))?;
@@ -118,13 +137,29 @@ impl Journal {
         if pushed.is_err() {
             self.inner.shared.counters.lost.fetch_add(1, Ordering::Relaxed);
         }
-        JournalTicket(pushed.map(|()| receiver))
+        JournalTicket { result: pushed.map(|()| receiver), disk: self.disk().clone() }
+    }
+
+    /// Returns the watch over the disk of the journal.
+    #[must_use]
+    pub fn disk(&self) -> &DiskWatch {
+        &self.inner.shared.disk
     }
 
     /// Returns the health, as a value that can be watched.
     #[must_use]
     pub fn health(&self) -> watch::Receiver<JournalHealth> {
         self.inner.shared.health.subscribe()
+    }
+
+    /// `true` if records are written now.
+    #[must_use]
+    pub fn is_written(&self) -> bool {
+        let is_healthy = match *self.inner.shared.health.borrow() {
+            JournalHealth::Healthy | JournalHealth::LowSpace => true,
+            JournalHealth::Degraded { .. } => false,
+        };
+        is_healthy && !self.disk().is_stuck()
     }
 
     /// Returns the counts for metrics.

@@ -140,10 +140,12 @@ impl JournalWriter {
             return Batch::default();
         }
         let begun = Instant::now();
+        let operation = self.shared.disk.begin();
         let result = match self.durability {
             Durability::Os | Durability::Group => self.commit(&batch.lines, &batch.records),
             Durability::Each => self.commit_each(&mut batch),
         };
+        drop(operation);
         let nanos = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.shared.counters.write_nanos.fetch_add(nanos, Ordering::Relaxed);
         if let Err(error) = result {
@@ -443,6 +445,7 @@ mod tests {
     use super::super::{JournalState, Record};
     use super::*;
     use crate::journal::replay::read_journal;
+    use crate::output::DiskWatch;
 
     fn queue_batch(shared: &Shared, records: &[Record]) -> Batch {
         for record in records {
@@ -462,6 +465,7 @@ mod tests {
             queue: WriteQueue::new(1 << 20),
             health: tokio::sync::watch::Sender::new(JournalHealth::Healthy),
             counters: Counters::default(),
+            disk: DiskWatch::default(),
         });
         let replay = read_journal(dir.path(), &[]).unwrap();
         let durability = Durability::Group;

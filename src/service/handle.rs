@@ -242,8 +242,9 @@ impl JobService {
         tokio::task::spawn_blocking(move || admission.finish_audit()).await.ok();
     }
 
-    /// Accepts no more jobs, lets running commands go on for `drain_time`, then ends the rest, services
-    /// and survivors included. Returns once no process is left, or after a few seconds more.
+    /// Accepts and starts no more jobs, lets running commands go on for `drain_time`, then ends the
+    /// rest, services and survivors included. Queued jobs stay for the next server if there is a
+    /// journal, and end otherwise. Returns once no process is left, or after a few seconds more.
     pub async fn drain(&self, drain_time: Duration, grace: Duration) {
         let jobs = self.supervisor.close().await;
         self.job_numbers.close();
@@ -258,6 +259,8 @@ impl JobService {
         // SIGKILL follows the grace period; verifying it takes a moment more.
         let last = grace + Duration::from_secs(3);
         drop(tokio::time::timeout(last, wait_all_gone(&jobs)).await);
+        // Calls that wait for a queued job answer with what they know: the next server starts it.
+        self.replaced.cancel();
         let admission = Arc::clone(&self.admission);
         // `finish_audit` reports its own failures.
         tokio::task::spawn_blocking(move || admission.finish_audit()).await.ok();

@@ -21,7 +21,7 @@ use super::spending::Spending;
 use crate::ids::{JobId, TenantId};
 use crate::job::{self, JobGuard, JobHandle, JobStatus, SharedJobSettings, StopRequest};
 use crate::job_key::JobKey;
-use crate::journal::JournalTicket;
+use crate::journal::{Journal, JournalTicket};
 use crate::outcome::StopBy;
 use crate::output::{LogCompressor, Shortage};
 use crate::process;
@@ -284,6 +284,9 @@ impl Supervision {
 
     /// Starts every job whose turn it is.
     pub(super) async fn dispatch(&mut self, myself: &Address) {
+        if self.acceptance == Acceptance::Closed {
+            return;
+        }
         while let Some(id) = self.queue.next() {
             let Some(mut guard) = self.guards.remove(&id) else { continue };
             if let Some(journal) = &self.job.journal {
@@ -319,14 +322,21 @@ impl Supervision {
         }
     }
 
+    /// Accepts and starts no more jobs, and returns those that have to end. Jobs that wait stay in
+    /// the journal for the next server; without a journal they end here.
     fn close(&mut self) -> Vec<JobHandle> {
         self.acceptance = Acceptance::Closed;
-        let waiting: Vec<JobId> = self.guards.keys().copied().collect();
-        for id in waiting {
-            self.queue.withdraw(id);
-            self.end_waiting(id, StopBy::Shutdown);
+        if self.job.journal.as_ref().is_some_and(Journal::is_written) {
+            self.guards.values_mut().for_each(JobGuard::leave_to_next_server);
+        } else {
+            let waiting: Vec<JobId> = self.guards.keys().copied().collect();
+            for id in waiting {
+                self.queue.withdraw(id);
+                self.end_waiting(id, StopBy::Shutdown);
+            }
         }
         let mut jobs = self.registry.list_all();
+        jobs.retain(|job| !self.guards.contains_key(&job.id()));
         jobs.retain(|job| job.status().ending().is_none_or(|ending| !ending.survivors.is_empty()));
         jobs
     }

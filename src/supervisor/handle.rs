@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use ractor::{Actor, RpcReplyPort, SpawnErr};
 use tokio::sync::watch;
-use tokio::time::timeout;
 
 use super::actor::{AcceptedJob, Supervision, SupervisorMsg, SupervisorSettings};
 use super::address::{Address, Sampler, SupervisorAddress};
@@ -18,7 +17,7 @@ use super::restored_jobs::RestoredJobs;
 use super::retention::RetentionBounds;
 use super::root_supervisor::{RootArgs, RootSupervisor};
 use crate::ids::{JobId, TenantId};
-use crate::job::{JobHandle, JobVariables, RECORD_TIME, StopRequest};
+use crate::job::{JobHandle, JobVariables, StopRequest};
 use crate::job_key::JobKey;
 use crate::process::OpenedDir;
 use crate::spec::JobSpec;
@@ -86,7 +85,7 @@ impl Supervisor {
             Some(Ok(AcceptedJob { job, record })) => {
                 if let Some(record) = record {
                     // A journal that cannot be written reports its state itself; jobs go on.
-                    timeout(RECORD_TIME, record.written()).await.ok();
+                    record.written_soon().await.ok();
                 }
                 Ok(job)
             }

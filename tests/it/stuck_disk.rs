@@ -135,9 +135,8 @@ fn check_the_rest(server: &mut TestServer, small: u64, writers: &[u64]) {
 
 const CONFIG: &str = "[queue]\nslots = 64\n";
 
-/// A server that is not durable: a durable one needs its disk for every job that writes output.
 fn launch() -> Launch {
-    Launch::http().structured().config(CONFIG).env("SHELLYARD_SERVER_DURABILITY", "off")
+    Launch::http().structured().config(CONFIG)
 }
 
 fn audit_lines(log: &Path) -> Vec<Value> {
@@ -253,7 +252,9 @@ fn a_disk_that_is_dead_holds_only_those_who_need_it() {
     let data = private_dir();
     let log = data.path().join("spill/audit.jsonl");
     let config = format!("{CONFIG}[audit]\nfile = {log:?}\n");
-    let mut server = launch().config(&config).data(data.path()).start();
+    // A durable server has opened the directory of its output at the start.
+    let launch = launch().config(&config).env("SHELLYARD_SERVER_DURABILITY", "off");
+    let mut server = launch.data(data.path()).start();
     let small = server.run("echo small").job();
     let writers = start_writers(&mut server);
     let disk = DeadDisk::over(data.path().join("spill"));
@@ -421,7 +422,7 @@ fn tokens_hold_while_the_disk_of_their_file_is_dead() {
 #[test]
 fn a_server_starts_on_a_dead_spill_directory_and_names_it() {
     let data = private_dir();
-    let spill = data.path().join("spill");
+    let spill = data.path().join("output");
     fs::create_dir(&spill).expect("ours");
     let disk = DeadDisk::over(spill.clone());
     let mut server = launch().data(data.path()).start();

@@ -58,7 +58,8 @@ impl DurableWriter {
     }
 
     /// Stores the bytes in the file, and in memory while they are few. If the file does not take
-    /// them, memory takes as many as it may, and the file gets them with a later write.
+    /// them, or the disk is stuck, memory takes as many as it may, and the file gets them with a
+    /// later write.
     pub(crate) fn store(
         &mut self,
         place: &WritePlace<'_>,
@@ -67,7 +68,17 @@ impl DurableWriter {
     ) -> StoredPrefix {
         let (room, lost) = place.segment.lock().charge.take(Tier::Disk, bytes.len());
         let bytes = &bytes[..room];
-        let written = self.write(place, stream, bytes);
+        let can_defer = {
+            let inner = place.segment.lock();
+            inner.store.can_defer(bytes.len(), place.memory_bytes, place.dir.disk())
+        };
+        let written = if can_defer {
+            self.positions.set_stream(place.offset, stream);
+            StoredPrefix::partial(0, DropReason::IoError)
+        } else {
+            let _operation = place.dir.disk().begin();
+            self.write(place, stream, bytes)
+        };
         let mut inner = place.segment.lock();
         let SegmentStore::Durable(store) = &mut inner.store else {
             return StoredPrefix::partial(0, DropReason::IoError);
@@ -162,6 +173,15 @@ impl DurableWriter {
         Ok(Spliced::Stored)
     }
 
+    /// Writes the bytes that only memory holds. If the file does not take them, memory keeps them.
+    pub(crate) fn store_rest(&mut self, place: &WritePlace<'_>) {
+        let _operation = place.dir.disk().begin();
+        if let Ok(file) = self.open_file(place) {
+            // The failure is counted.
+            write_unstored(place, &file).ok();
+        }
+    }
+
     /// The file of the segment, with all records before the next byte, which comes from `stream`.
     fn prepare_file(
         &mut self,
@@ -170,6 +190,11 @@ impl DurableWriter {
     ) -> Result<Arc<File>, DropReason> {
         // Also if the file cannot be created: memory may keep the bytes.
         self.positions.set_stream(place.offset, stream);
+        self.open_file(place)
+    }
+
+    /// The file of the segment, with all records.
+    fn open_file(&mut self, place: &WritePlace<'_>) -> Result<Arc<File>, DropReason> {
         let file = self.segment_file(place).map_err(|error| drop_reason(&error))?;
         self.write_positions(place)?;
         file.open().map_err(|error| drop_reason(&error))

@@ -41,6 +41,7 @@ mod closed_memory;
 mod compression;
 mod counters;
 mod decoded_blocks;
+mod disk_watch;
 mod durable_writer;
 mod export;
 mod file_name;
@@ -76,6 +77,7 @@ pub mod views;
 
 pub use compression::{CompressionTask, LogCompressor};
 pub use counters::{Counters, DropReason, SpillOperation, Tier};
+pub use disk_watch::{DiskOperation, DiskWatch};
 pub use export::{GzipError, Gzipped, LogRange, LogRangeRequest, RawReader, gzip};
 pub use file_name::{InvalidLogName, LogName};
 pub use index::Stream;

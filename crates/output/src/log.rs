@@ -5,10 +5,11 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use memchr::memchr_iter;
 use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::time::sleep;
 
 use super::durable_writer::{DurableWriter, Spliced, WritePlace};
 use super::segment::{DurableBytes, LogSegment, SegmentStore, push_bounded};
@@ -26,6 +27,9 @@ use crate::stored_prefix::{StoredPrefix, drop_reason, write_prefix};
 
 /// The largest block that is stored at once.
 const WRITE_BYTES: usize = 1024 * 1024;
+
+/// Between two attempts to store bytes that only memory holds.
+const STORE_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The storage of a log.
 #[derive(Debug, Clone)]
@@ -162,15 +166,18 @@ impl LogWriter {
     }
 
     /// `true` if the next bytes go to a file: because earlier bytes did, or because the log is
-    /// durable.
+    /// durable and the disk answers.
     #[must_use]
     pub fn is_on_disk(&self) -> bool {
-        match self.segment.lock().store {
+        match &self.segment.lock().store {
             SegmentStore::Memory(_) => false,
-            SegmentStore::Spilled(_) | SegmentStore::Durable(_) | SegmentStore::Compressed(_) => {
-                true
-            }
+            store @ SegmentStore::Durable(_) => !self.can_defer(store, 1),
+            SegmentStore::Spilled(_) | SegmentStore::Compressed(_) => true,
         }
+    }
+
+    fn can_defer(&self, store: &SegmentStore, bytes: usize) -> bool {
+        store.can_defer(bytes, self.settings.memory_bytes, self.settings.spill_dir.disk())
     }
 
     /// `true` if this many bytes can be appended without a file.
@@ -179,14 +186,46 @@ impl LogWriter {
         let inner = self.segment.lock();
         let end = self.bounds.keep.segment_end(self.segment.start().offset);
         let fits_part = end.saturating_sub(self.now.total_bytes) >= bytes as u64;
-        match &inner.store {
-            SegmentStore::Memory(memory) => {
-                let fits = memory.len() + bytes <= self.settings.memory_bytes;
-                fits && fits_part && !inner.has_overdue_runs()
-            }
-            SegmentStore::Spilled(_) | SegmentStore::Durable(_) | SegmentStore::Compressed(_) => {
+        let fits = match &inner.store {
+            SegmentStore::Memory(memory) => memory.len() + bytes <= self.settings.memory_bytes,
+            store @ SegmentStore::Durable(_) => self.can_defer(store, bytes),
+            SegmentStore::Spilled(_) | SegmentStore::Compressed(_) => false,
+        };
+        fits && fits_part && !inner.has_overdue_runs()
+    }
+
+    /// Waits while it is not clear whether the disk of a durable log is stuck.
+    pub async fn wait_for_disk(&self) {
+        if self.durable.is_some() {
+            self.settings.spill_dir.disk().wait_until_known().await;
+        }
+    }
+
+    /// `true` if only memory holds some bytes of a durable log.
+    #[must_use]
+    pub fn has_unstored(&self) -> bool {
+        match &self.segment.lock().store {
+            SegmentStore::Durable(store) => store.has_unstored(),
+            SegmentStore::Memory(_) | SegmentStore::Spilled(_) | SegmentStore::Compressed(_) => {
                 false
             }
+        }
+    }
+
+    /// Waits until it is time to store the bytes that only memory holds.
+    pub async fn wait_to_store(&self) {
+        sleep(STORE_INTERVAL).await;
+        self.settings.spill_dir.disk().wait_until_it_answers().await;
+    }
+
+    /// Stores the bytes that only memory holds. If the disk does not take them, memory keeps them.
+    /// Blocks while the disk does.
+    pub fn store_rest(&mut self) {
+        if let Some((durable, place)) = self.split_durable() {
+            durable.store_rest(&place);
+        }
+        if self.now.closed {
+            self.segment.shrink();
         }
     }
 
@@ -212,7 +251,9 @@ impl LogWriter {
         if self.now.closed {
             return;
         }
-        self.segment.shrink();
+        if !self.has_unstored() {
+            self.segment.shrink();
+        }
         self.now.closed = true;
         self.publish();
         if self.durable.is_some() {
@@ -488,6 +529,7 @@ impl LogWriter {
         let Some((durable, place)) = self.split_durable() else {
             return Ok(AppendFrom::ReadInstead);
         };
+        let _operation = place.dir.disk().begin();
         let bytes = match durable.splice(&place, stream, pipe, wanted, block)? {
             Spliced::NotPossible => return Ok(AppendFrom::ReadInstead),
             Spliced::Stored if block.is_empty() => return Ok(AppendFrom::End),

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::compression::{CompressedLog, UncompressedLog};
 use super::counters::{DropReason, SpillOperation, Tier};
+use super::disk_watch::DiskWatch;
 use super::index::{FileCut, LogPosition, NumberedRun, RunIndex, StreamRun};
 use super::index_scan::{ScanRange, scan_segment};
 use super::quota::QuotaCharge;
@@ -531,6 +532,11 @@ impl DurableBytes {
         Self { file: None, copy: Some(Box::default()) }
     }
 
+    /// `true` if only memory holds some of the bytes.
+    pub(crate) fn has_unstored(&self) -> bool {
+        self.copy.as_ref().is_some_and(|copy| copy.in_file < copy.bytes.len() as u64)
+    }
+
     /// `true` if the file holds all bytes, of which there are so many.
     fn is_in_file(&self, bytes: u64) -> bool {
         self.copy.as_ref().is_none_or(|copy| copy.in_file == bytes)
@@ -568,6 +574,16 @@ fn copy_range(bytes: &[u8], position: u64, buffer: &mut [u8]) -> io::Result<()> 
 }
 
 impl SegmentStore {
+    /// `true` if the bytes of a durable log have to wait for a stuck disk, and memory can take so
+    /// many more of at most `limit`.
+    pub(crate) fn can_defer(&self, bytes: usize, limit: usize, disk: &DiskWatch) -> bool {
+        let copy = match self {
+            Self::Durable(store) => store.copy.as_ref(),
+            Self::Memory(_) | Self::Spilled(_) | Self::Compressed(_) => None,
+        };
+        copy.is_some_and(|copy| copy.bytes.len() + bytes <= limit) && disk.is_stuck()
+    }
+
     pub(crate) const fn tier(&self) -> Tier {
         match self {
             Self::Memory(_) => Tier::Memory,

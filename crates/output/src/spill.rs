@@ -29,6 +29,7 @@ use tokio::time::timeout;
 
 use crate::closed_memory::{ClosedMemory, ReleaseMemory};
 use crate::counters::{Counters, SpillOperation};
+use crate::disk_watch::DiskWatch;
 use crate::file_name::{FilePart, LogName, SpillFileName};
 use crate::frame_cache::FrameCache;
 use crate::server_dir::{DirKind, FileId, ServerDir, is_absent, remove_leftovers, unnamed_file};
@@ -71,6 +72,8 @@ struct SpillStore {
     frames: Arc<FrameCache>,
     /// The memory of durable logs that were closed recently.
     closed: Mutex<ClosedMemory>,
+    /// The writes of durable logs.
+    disk: DiskWatch,
     counters: Arc<Counters>,
 }
 
@@ -100,10 +103,17 @@ impl SpillDir {
     }
 
     /// Creates files in `root` itself. Files of durable logs stay there when the server ends. The
-    /// caller holds a lock that keeps other servers out of the directory.
+    /// caller holds a lock that keeps other servers out of the directory. While `disk` is stuck,
+    /// memory takes the bytes of durable logs.
     #[must_use]
-    pub fn open_durable(root: impl Into<PathBuf>, counters: Arc<Counters>) -> Self {
-        Self::with_kind(root.into(), DirKind::Durable, counters, DISK_TIME)
+    pub fn open_durable(
+        root: impl Into<PathBuf>,
+        counters: Arc<Counters>,
+        disk: DiskWatch,
+    ) -> Self {
+        let mut store = SpillStore::new(root.into(), DirKind::Durable, counters, DISK_TIME);
+        store.disk = disk;
+        Self { store: Arc::new(store) }
     }
 
     fn with_disk_time(
@@ -111,35 +121,7 @@ impl SpillDir {
         counters: Arc<Counters>,
         disk_time: Duration,
     ) -> Self {
-        Self::with_kind(root.into(), DirKind::PerServer, counters, disk_time)
-    }
-
-    fn with_kind(
-        root: PathBuf,
-        kind: DirKind,
-        counters: Arc<Counters>,
-        disk_time: Duration,
-    ) -> Self {
-        let first_number = match kind {
-            DirKind::PerServer => 0,
-            // Higher than any number of an earlier server in the same directory.
-            DirKind::Durable => UNIX_EPOCH.elapsed().map_or(0, |time| time.as_micros() as u64),
-        };
-        let store = SpillStore {
-            root,
-            kind,
-            first_number,
-            server_dir: Mutex::default(),
-            last_number: AtomicU64::new(first_number),
-            recent: Mutex::default(),
-            cleaner: Mutex::default(),
-            disk_time,
-            writers: Arc::new(Semaphore::new(WRITERS)),
-            readers: Arc::new(Semaphore::new(READERS)),
-            frames: Arc::default(),
-            closed: Mutex::default(),
-            counters,
-        };
+        let store = SpillStore::new(root.into(), DirKind::PerServer, counters, disk_time);
         Self { store: Arc::new(store) }
     }
 
@@ -147,6 +129,11 @@ impl SpillDir {
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.store.root
+    }
+
+    /// The watch over the disk of durable logs.
+    pub(crate) fn disk(&self) -> &DiskWatch {
+        &self.store.disk
     }
 
     /// The counters, which include failed operations on files.
@@ -161,6 +148,7 @@ impl SpillDir {
     /// # Errors
     /// The system's error.
     pub fn check(&self) -> io::Result<()> {
+        let _operation = self.disk().begin();
         self.create_unnamed()?.write_all_at(b"x", 0)
     }
 
@@ -346,6 +334,30 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl SpillStore {
+    fn new(root: PathBuf, kind: DirKind, counters: Arc<Counters>, disk_time: Duration) -> Self {
+        let first_number = match kind {
+            DirKind::PerServer => 0,
+            // Higher than any number of an earlier server in the same directory.
+            DirKind::Durable => UNIX_EPOCH.elapsed().map_or(0, |time| time.as_micros() as u64),
+        };
+        Self {
+            root,
+            kind,
+            first_number,
+            server_dir: Mutex::default(),
+            last_number: AtomicU64::new(first_number),
+            recent: Mutex::default(),
+            cleaner: Mutex::default(),
+            disk_time,
+            writers: Arc::new(Semaphore::new(WRITERS)),
+            readers: Arc::new(Semaphore::new(READERS)),
+            frames: Arc::default(),
+            closed: Mutex::default(),
+            disk: DiskWatch::default(),
+            counters,
+        }
+    }
+
     fn server_dir(&self) -> io::Result<Arc<ServerDir>> {
         let mut known = lock(&self.server_dir);
         match &*known {

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use shellyard_output::{
-    KeepOutput, LogBounds, LogName, LogReader, LogStorage, LogWriter, SpillDir, Stream,
+    DiskWatch, KeepOutput, LogBounds, LogName, LogReader, LogStorage, LogWriter, SpillDir, Stream,
     TenantQuota, open_bounded_log, open_closed_log, open_durable_log, open_log,
 };
 
@@ -73,7 +73,7 @@ const FINISHED_LOG: usize = 500;
 #[test]
 fn a_finished_durable_log_takes_little_memory() {
     let folder = tempfile::tempdir().unwrap();
-    let spill_dir = SpillDir::open_durable(folder.path(), Arc::default());
+    let spill_dir = SpillDir::open_durable(folder.path(), Arc::default(), DiskWatch::default());
     let settings = LogStorage { memory_bytes: BLOCK, spill_dir };
     let bounds = LogBounds { keep: KeepOutput::All, quota: TenantQuota::unlimited() };
     let write = |number: usize, stream: Stream, bytes: &[u8]| {

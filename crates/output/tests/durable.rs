@@ -16,9 +16,9 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use rustix::pipe::{PipeFlags, pipe_with};
 use shellyard_output::{
-    AppendFrom, ClosedLog, DropReason, KeepOutput, LogBounds, LogCompressor, LogName, LogProgress,
-    LogReader, LogStorage, LogWriter, PageEnd, PageRequest, Quota, QuotaLimits, SpillDir, Stream,
-    TenantQuota, open_bounded_log, open_closed_log, open_durable_log, reopen_log,
+    AppendFrom, ClosedLog, DiskWatch, DropReason, KeepOutput, LogBounds, LogCompressor, LogName,
+    LogProgress, LogReader, LogStorage, LogWriter, PageEnd, PageRequest, Quota, QuotaLimits,
+    SpillDir, Stream, TenantQuota, open_bounded_log, open_closed_log, open_durable_log, reopen_log,
 };
 
 const LONG: Duration = Duration::from_secs(60);
@@ -64,7 +64,8 @@ impl Store {
 }
 
 fn storage(dir: &Path, memory_bytes: usize) -> LogStorage {
-    let spill_dir = SpillDir::open_durable(dir.join("output"), Arc::default());
+    let spill_dir =
+        SpillDir::open_durable(dir.join("output"), Arc::default(), DiskWatch::default());
     LogStorage { memory_bytes, spill_dir }
 }
 
