@@ -157,6 +157,30 @@ fn without_time(state: &ClosedLog) -> serde_json::Value {
     state
 }
 
+#[test]
+fn memory_takes_the_bytes_while_the_disk_is_stuck() {
+    let mut store = Store::new(100);
+    let disk = DiskWatch::default();
+    store.settings.spill_dir = SpillDir::open_durable(store.path(""), Arc::default(), disk.clone());
+    let (mut writer, reader) = open_durable_log(&store.settings, everything(), name());
+    assert!(writer.is_on_disk() && !writer.fits_memory(1));
+    let stuck = disk.begin();
+    while !disk.is_stuck() {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(!writer.is_on_disk() && writer.fits_memory(100) && !writer.fits_memory(101));
+    writer.append(Stream::Stdout, b"out\n");
+    writer.append(Stream::Stderr, b"err\n");
+    writer.close();
+    assert!(writer.has_unstored());
+    assert_eq!((store.files(), read(&reader)), (Vec::new(), b"out\nerr\n".to_vec()));
+    drop(stuck);
+    writer.store_rest();
+    assert!(!writer.has_unstored());
+    let (_, again) = reopen_log(&storage(store.dir.path(), 100), everything(), name()).unwrap();
+    assert_same(&again, &reader);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
 
