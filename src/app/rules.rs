@@ -292,6 +292,7 @@ fn build_oauth_config(settings: &Settings) -> Result<Option<OauthConfig>, AppErr
         tenant_claim: oauth.tenant_claim.clone(),
         tenants: parse_tenant_map(oauth)?,
         scopes: OauthScopes {
+            metrics: oauth.metrics_scope.clone(),
             read: oauth.read_scope.clone(),
             run: oauth.run_scope.clone(),
             admin: oauth.admin_scope.clone(),

@@ -22,6 +22,11 @@ impl LaneFlags {
         self.lane.as_ref().map_or_else(|| json!({}), |lane| json!({ "lane": lane }))
     }
 
+    /// Returns the part of the queue that the flags select, with its own counts.
+    fn counts<'q>(&self, queue: &'q Value) -> &'q Value {
+        self.lane.as_ref().map_or(queue, |lane| &queue["lanes"][lane])
+    }
+
     /// Returns the name of the paused part of the queue, and the flag that selects it.
     fn target(&self) -> (String, String) {
         match &self.lane {
@@ -40,7 +45,7 @@ pub(super) async fn pause(
     let (target, flag) = flags.target();
     let advice = format!("running jobs continue; `shellyard resume{flag}` starts jobs again");
     let done = format!("{target} is paused");
-    Ok(flags.server.success_output(&queue, || queue_message(&done, &queue, &advice)))
+    Ok(flags.server.success_output(&queue, || queue_message(&done, flags.counts(&queue), &advice)))
 }
 
 /// Starts queued jobs again.
@@ -52,7 +57,7 @@ pub(super) async fn resume(
     let (target, _) = flags.target();
     let advice = describe_remaining_pause(&queue).unwrap_or_else(|| "jobs start again".to_owned());
     let done = format!("{target} is resumed");
-    Ok(flags.server.success_output(&queue, || queue_message(&done, &queue, &advice)))
+    Ok(flags.server.success_output(&queue, || queue_message(&done, flags.counts(&queue), &advice)))
 }
 
 /// Returns which part of the queue is still paused and the command that resumes it.
@@ -65,14 +70,14 @@ pub(super) fn describe_remaining_pause(queue: &Value) -> Option<String> {
     Some(format!("lane {lane} is still paused: `shellyard resume --lane {lane}`"))
 }
 
-fn queue_message(done: &str, queue: &Value, advice: &str) -> VerbOutput {
-    let stderr = format!("{done} ({}); {advice}\n", format_counts(queue));
+fn queue_message(done: &str, counts: &Value, advice: &str) -> VerbOutput {
+    let stderr = format!("{done} ({}); {advice}\n", format_counts(counts));
     VerbOutput { stderr, ..VerbOutput::default() }
 }
 
-/// Formats the counts as `1 running, 2 queued`.
-pub(super) fn format_counts(queue: &Value) -> String {
-    format!("{} running, {} queued", queue["running"], queue["queued"])
+/// Formats the counts of the queue or of a lane as `1 running, 2 queued`.
+pub(super) fn format_counts(counts: &Value) -> String {
+    format!("{} running, {} queued", counts["running"], counts["queued"])
 }
 
 #[cfg(test)]

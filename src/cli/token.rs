@@ -66,7 +66,8 @@ pub struct TokenNewFlags {
     /// Name of the tenant; all tokens with the same name share the tenant's jobs.
     #[arg(value_name = "NAME", value_parser = parse_tenant)]
     pub tenant: TenantId,
-    /// Role: read-only, run, or admin (which may also read metrics and the jobs of all tenants).
+    /// Role: metrics (reads /metrics and nothing else), read-only, run, or admin (which may also read
+    /// metrics and the jobs of all tenants).
     #[arg(long, value_name = "ROLE", default_value = "run", value_parser = parse_role)]
     pub role: CallerRole,
     /// Expiry: after a time such as 30d or 12h, or at a moment such as 2027-01-31T00:00:00Z.
@@ -216,7 +217,7 @@ fn parse_tenant(text: &str) -> Result<TenantId, String> {
 }
 
 fn parse_role(text: &str) -> Result<CallerRole, String> {
-    CallerRole::parse(text).ok_or_else(|| "roles are read-only, run and admin".to_owned())
+    CallerRole::parse(text).ok_or_else(|| "roles are metrics, read-only, run and admin".to_owned())
 }
 
 fn parse_note(text: &str) -> Result<String, String> {

@@ -131,6 +131,7 @@ pub(super) const SETTINGS: &[SettingSchema] = &[
     setting("oauth.tenants", ValueRule::Variables),
     setting("oauth.run_scope", ValueRule::Text),
     setting("oauth.read_scope", ValueRule::Text),
+    setting("oauth.metrics_scope", ValueRule::Text),
     setting("oauth.admin_scope", ValueRule::Text),
     setting("oauth.leeway_s", ValueRule::Seconds { min: 0.0, max: 600.0 }),
     setting("mcp.dialects", ValueRule::Words(DIALECTS)),

@@ -187,6 +187,8 @@ pub struct OauthSection {
     pub run_scope: String,
     /// The scope that allows reading jobs.
     pub read_scope: String,
+    /// The scope that allows reading metrics and nothing else.
+    pub metrics_scope: String,
     /// The scope that allows seeing all tenants.
     pub admin_scope: String,
     /// The allowed difference between clocks.

@@ -12,6 +12,7 @@ use std::time::Duration;
 use axum::body::{Body, BodyDataStream, Bytes};
 use axum::extract::{Request, State};
 use axum::http::header::{AUTHORIZATION, CONNECTION, CONTENT_TYPE, EXPECT, HOST, ORIGIN};
+use axum::http::request::Parts;
 use axum::http::uri::Authority;
 use axum::http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::Next;
@@ -25,11 +26,15 @@ use super::auth::{AccessDenied, Authenticator, Credential, cut_when_revoked};
 use super::connection_table::BusyMarker;
 use super::peer::{ConnectionPeer, PeerAddress, PeerKind};
 use super::settings::HttpServerSettings;
+use crate::service::CallerRole;
 use crate::telemetry;
 use crate::telemetry::events;
 
 /// The path prefix of the API, which the MCP endpoint cannot use.
 pub(super) const API_PREFIX: &str = "/api/";
+
+/// The only path of callers with the role `metrics` that needs a token.
+pub(super) const METRICS_PATH: &str = "/metrics";
 
 /// The rules for the head of a request.
 #[derive(Debug)]
@@ -356,6 +361,10 @@ pub(super) async fn guard_request(
         Ok(caller) => caller,
         Err(denied) => return denied_response(denied),
     };
+    if let Err(denied) = check_path_role(&caller, &parts) {
+        events::http_refused(telemetry::HttpRefusalReason::Auth);
+        return path_refusal_response(denied, &parts.uri);
+    }
     let body = match guard.read_body(&parts.headers, body).await {
         Ok(body) => body,
         Err(error) => {
@@ -395,6 +404,24 @@ fn check_head(
 ) -> Result<(), HeadRefusal> {
     head_rules.check_size(request.method(), request.uri(), request.headers())?;
     head_rules.check(request.headers(), peer_address)
+}
+
+/// Checks that the caller's role includes anything at this path: the role `metrics` has one path. The
+/// roles for each single action are checked where it is done.
+fn check_path_role(caller: &Credential, parts: &Parts) -> Result<(), AccessDenied> {
+    match parts.uri.path() {
+        METRICS_PATH => Ok(()),
+        _ => caller.require(CallerRole::Read, &parts.headers),
+    }
+}
+
+/// Answers a caller whose role includes nothing at this path: in JSON below the API prefix, else in
+/// plain text.
+fn path_refusal_response(denied: AccessDenied, uri: &Uri) -> Response {
+    if uri.path().starts_with(API_PREFIX) {
+        return denied.to_api_response();
+    }
+    denied.into_response()
 }
 
 pub(super) fn denied_response(denied: AccessDenied) -> Response {

@@ -1,16 +1,17 @@
 //! `/healthz`, `/readyz` and `/metrics`.
 
-use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
+use std::{fmt, io};
 
-use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE, VARY};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
+use super::api::{Coding, encode_whole};
 use crate::service::JobService;
 
 /// The readiness of the server.
@@ -71,17 +72,15 @@ impl MetricsRenderer {
         Self { render, turn: Arc::new(Semaphore::new(1)) }
     }
 
-    /// Returns the metrics, or 503 if the server or its disk does not answer in time.
-    pub(super) async fn response(&self) -> Response {
-        self.response_within(SCRAPE_TIMEOUT).await
+    /// Returns the metrics in a coding that these headers accept, or 503 if the server or its disk
+    /// does not answer in time.
+    pub(super) async fn response(&self, headers: &HeaderMap) -> Response {
+        self.response_within(SCRAPE_TIMEOUT, Coding::from_headers(headers)).await
     }
 
-    async fn response_within(&self, time_limit: Duration) -> Response {
-        match timeout(time_limit, self.render_in_turn()).await {
-            Ok(Some(text)) => {
-                let kind = [(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
-                (kind, text).into_response()
-            }
+    async fn response_within(&self, time_limit: Duration, coding: Coding) -> Response {
+        match timeout(time_limit, self.render_in_turn(coding)).await {
+            Ok(Some(body)) => metrics_response(body, coding),
             Ok(None) | Err(_) => {
                 let text = "metrics are not available right now: the server is busy, or its disk does not answer\n";
                 (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
@@ -89,16 +88,33 @@ impl MetricsRenderer {
         }
     }
 
-    async fn render_in_turn(&self) -> Option<String> {
+    async fn render_in_turn(&self, coding: Coding) -> Option<Vec<u8>> {
         let turn = Arc::clone(&self.turn).acquire_owned().await.ok()?;
         let text = (self.render)();
         // The task keeps its turn until it ends, even if nobody waits for it any more.
         let rendering = tokio::spawn(async move {
             let _turn = turn;
-            text.await
+            let text = text.await.into_bytes();
+            if coding == Coding::Identity { Ok(text) } else { compress(coding, text).await }
         });
-        rendering.await.ok()
+        rendering.await.ok()?.ok()
     }
+}
+
+/// Compresses the text on a blocking thread: it takes about a millisecond.
+async fn compress(coding: Coding, text: Vec<u8>) -> io::Result<Vec<u8>> {
+    let compressed = tokio::task::spawn_blocking(move || encode_whole(coding, text)).await;
+    compressed.map_err(io::Error::other).flatten()
+}
+
+fn metrics_response(body: Vec<u8>, coding: Coding) -> Response {
+    let kind = [(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
+    let mut response = (kind, [(VARY, "accept-encoding")], body).into_response();
+    if coding != Coding::Identity {
+        let name = HeaderValue::from_static(coding.name());
+        response.headers_mut().insert(CONTENT_ENCODING, name);
+    }
+    response
 }
 
 impl fmt::Debug for MetricsRenderer {
@@ -130,13 +146,13 @@ mod tests {
             }
         });
         for _ in 0..3 {
-            let response = metrics.response_within(Duration::from_millis(10)).await;
+            let response = metrics.response_within(Duration::from_millis(10), Coding::Gzip).await;
             assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
         }
         assert_eq!(render_count.load(Ordering::SeqCst), 1);
         // Releases the blocked rendering, then a new one.
         release.notify_one();
-        let next = tokio::spawn(async move { metrics.response().await });
+        let next = tokio::spawn(async move { metrics.response(&HeaderMap::new()).await });
         while render_count.load(Ordering::SeqCst) < 2 {
             tokio::task::yield_now().await;
         }

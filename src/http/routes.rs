@@ -15,7 +15,7 @@ use tracing::Instrument;
 
 use super::api::{ApiError, ApiState, ServerControl, jobs, operator, upgrade};
 use super::auth::{Authenticator, Credential, WELL_KNOWN};
-use super::guard::{HeadRules, RequestGuard, denied_response, guard_request};
+use super::guard::{HeadRules, METRICS_PATH, RequestGuard, denied_response, guard_request};
 use super::mcp_endpoint::McpEndpoint;
 use super::probes::{MetricsRenderer, Readiness};
 use super::settings::HttpServerSettings;
@@ -36,7 +36,7 @@ pub struct HttpServices {
 
 /// Paths of other routes, which the MCP endpoint cannot use.
 pub(super) const RESERVED_PATHS: [&str; 5] =
-    ["/healthz", "/readyz", "/metrics", "/api", WELL_KNOWN];
+    ["/healthz", "/readyz", METRICS_PATH, "/api", WELL_KNOWN];
 
 /// Builds the router of a server that listens on `bound`. Cancelling `streams` ends all open
 /// responses and MCP sessions.
@@ -157,14 +157,14 @@ fn fallback(auth: Authenticator) -> MethodRouter {
     })
 }
 
-/// Answers `/metrics`. Metrics show all tenants, so they need the role admin.
+/// Answers `/metrics`. Metrics show all tenants, so they need the role metrics or admin.
 async fn scrape(
     metrics: MetricsRenderer,
     Extension(caller): Extension<Credential>,
     headers: HeaderMap,
 ) -> Response {
-    match caller.require(CallerRole::Admin, &headers) {
-        Ok(()) => metrics.response().await,
+    match caller.require_metrics(&headers) {
+        Ok(()) => metrics.response(&headers).await,
         Err(denied) => denied_response(denied),
     }
 }
@@ -224,7 +224,7 @@ impl Route {
             Self::ProtectedResourceOfMcp => format!("{WELL_KNOWN}{mcp}"),
             Self::Healthz => "/healthz".to_owned(),
             Self::Readyz => "/readyz".to_owned(),
-            Self::Metrics => "/metrics".to_owned(),
+            Self::Metrics => METRICS_PATH.to_owned(),
             Self::Jobs => "/api/v1/jobs".to_owned(),
             Self::Job => "/api/v1/jobs/{id}".to_owned(),
             Self::JobOutput => "/api/v1/jobs/{id}/output".to_owned(),

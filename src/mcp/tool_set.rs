@@ -106,7 +106,7 @@ impl OfferedTool {
             Self::Dialect(tool) => tool.effect(),
         };
         match effect {
-            ToolEffect::Reads => true,
+            ToolEffect::Reads => role >= CallerRole::Read,
             // The role for reading jobs does not include reading files of the host.
             ToolEffect::ReadsFiles | ToolEffect::Runs | ToolEffect::Writes | ToolEffect::Ends => {
                 role >= CallerRole::Run

@@ -295,9 +295,12 @@ impl CallerIdentity {
     pub const LOCAL: Self = Self { tenant: TenantId::LOCAL, role: CallerRole::Admin };
 }
 
-/// The permissions of a caller. Each role includes those before it.
+/// The permissions of a caller. Each role includes those before it, except that `Read` and `Run` do not
+/// include `Metrics`, whose figures are about all tenants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CallerRole {
+    /// Reads metrics and nothing else: no job of any tenant.
+    Metrics,
     /// Reads its tenant's jobs.
     Read,
     /// Runs and stops its tenant's jobs, and sends input to them.
@@ -308,15 +311,29 @@ pub enum CallerRole {
 
 impl CallerRole {
     /// Each role with its name in token files and on the command line.
-    pub const WORDS: [(&'static str, Self); 3] =
-        [("read-only", Self::Read), ("run", Self::Run), ("admin", Self::Admin)];
+    pub const WORDS: [(&'static str, Self); 4] = [
+        ("metrics", Self::Metrics),
+        ("read-only", Self::Read),
+        ("run", Self::Run),
+        ("admin", Self::Admin),
+    ];
 
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
+            Self::Metrics => "metrics",
             Self::Read => "read-only",
             Self::Run => "run",
             Self::Admin => "admin",
+        }
+    }
+
+    /// `true` if the role may read the metrics of the server.
+    #[must_use]
+    pub const fn can_read_metrics(self) -> bool {
+        match self {
+            Self::Metrics | Self::Admin => true,
+            Self::Read | Self::Run => false,
         }
     }
 

@@ -16,6 +16,7 @@ pub(super) mod operator;
 mod request;
 pub(super) mod upgrade;
 
+pub(super) use negotiation::{Coding, encode_whole};
 pub(super) use request::{ApiError, ApiState};
 pub use request::{ReloadedSettings, ServerControl};
 pub use upgrade::{ServerGeneration, UpgradeControl};

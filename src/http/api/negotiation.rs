@@ -50,7 +50,7 @@ pub(super) fn plan_response(
     length: u64,
     tag: Option<&ContentTag>,
 ) -> ResponsePlan {
-    let coding = Coding::choose(joined_values(headers, &ACCEPT_ENCODING).as_deref());
+    let coding = Coding::from_headers(headers);
     let range = requested_range(method, headers, length, tag);
     let form = if range == RequestedRange::Whole { coding } else { Coding::Identity };
     // `If-None-Match` comes before the range, as RFC 9110 section 13.2.2 orders it.
@@ -153,8 +153,9 @@ fn parse_position(text: &str) -> Option<Option<u64>> {
 /// encoder needs little more than a megabyte.
 const ZSTD_LEVEL: i32 = 1;
 
+/// A content coding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Coding {
+pub(in crate::http) enum Coding {
     /// Uncompressed.
     Identity,
     Gzip,
@@ -165,12 +166,17 @@ impl Coding {
     /// Ordered by preference, for clients that rate several the same.
     const ALL: [Self; 3] = [Self::Zstd, Self::Gzip, Self::Identity];
 
-    pub(super) const fn name(self) -> &'static str {
+    pub(in crate::http) const fn name(self) -> &'static str {
         match self {
             Self::Identity => "identity",
             Self::Gzip => "gzip",
             Self::Zstd => "zstd",
         }
+    }
+
+    /// Chooses the coding for a request with these headers.
+    pub(in crate::http) fn from_headers(headers: &HeaderMap) -> Self {
+        Self::choose(joined_values(headers, &ACCEPT_ENCODING).as_deref())
     }
 
     /// Chooses the coding that the client prefers. A client that accepts none of them gets
@@ -213,6 +219,14 @@ fn parse_coding(text: &str) -> (&str, u32) {
         Some(_) | None => 1.0,
     };
     (name.trim(), (weight.clamp(0.0, 1.0) * 1000.0) as u32)
+}
+
+/// Encodes a whole body at once. Takes time: call it on a blocking thread if the body may be large.
+pub(in crate::http) fn encode_whole(coding: Coding, body: Vec<u8>) -> io::Result<Vec<u8>> {
+    let mut encoder = Encoder::new(coding)?;
+    let mut encoded = encoder.push(body)?;
+    encoded.append(&mut encoder.finish()?);
+    Ok(encoded)
 }
 
 /// Encodes bytes incrementally.

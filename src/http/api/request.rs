@@ -30,7 +30,7 @@ use crate::telemetry::LogFilter;
 pub(super) fn require_operator(caller: CallerIdentity) -> Result<(), ApiError> {
     match caller.role {
         CallerRole::Admin => Ok(()),
-        CallerRole::Read | CallerRole::Run => Err(ApiError::NotAdmin),
+        CallerRole::Metrics | CallerRole::Read | CallerRole::Run => Err(ApiError::NotAdmin),
     }
 }
 

@@ -324,6 +324,17 @@ impl Credential {
         Err(self.auth.missing_role(role, self, headers))
     }
 
+    /// Checks that the credential may read metrics.
+    ///
+    /// # Errors
+    /// The refusal of a request with these headers.
+    pub fn require_metrics(&self, headers: &HeaderMap) -> Result<(), AccessDenied> {
+        if self.identity.role.can_read_metrics() {
+            return Ok(());
+        }
+        Err(self.auth.missing_role(CallerRole::Metrics, self, headers))
+    }
+
     /// `true` while the credential is valid: not expired, not revoked, and with the same rights.
     /// Reads the token file if it has changed, so a change takes effect at once. Called before each
     /// message.

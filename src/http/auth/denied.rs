@@ -1,8 +1,9 @@
 //! Refusals of requests without the right token: 401 and 403 as RFC 6750, RFC 9728 and MCP require.
 
-use axum::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use serde_json::json;
 use thiserror::Error;
 
 use super::token::UnixTime;
@@ -143,9 +144,18 @@ impl AccessDenied {
             },
             DenialReason::Role(role) => match &self.hint {
                 Some(hint) => format!("this needs a token with the scope {}\n", hint.scope),
-                None => format!("this needs a token with the role {}\n", role.word()),
+                None => format!("this needs a token with the role {}\n", describe_role(*role)),
             },
         }
+    }
+
+    /// The refusal as the API writes it: in JSON, with a code word.
+    pub(in crate::http) fn to_api_response(&self) -> Response {
+        let body = json!({"error": {"code": "forbidden", "message": self.text().trim_end()}});
+        let kind = [(CONTENT_TYPE, "application/json")];
+        let mut response = (self.status(), kind, body.to_string()).into_response();
+        self.put_challenge(&mut response);
+        response
     }
 
     /// Adds the challenge, if there is one, to a response that was created elsewhere.
@@ -184,6 +194,14 @@ impl AccessDenied {
             }
             DenialReason::Role(_) => None,
         }
+    }
+}
+
+/// Returns the roles that would do.
+const fn describe_role(needed: CallerRole) -> &'static str {
+    match needed {
+        CallerRole::Metrics => "metrics or admin",
+        CallerRole::Read | CallerRole::Run | CallerRole::Admin => needed.word(),
     }
 }
 

@@ -120,7 +120,7 @@ pub enum OauthConfigError {
     Scope { key: &'static str, scope: String },
     /// Two roles with one scope: holders of the lower role would get the higher one.
     #[error(
-        "`{scope}` stands for two roles; give oauth.read_scope, run_scope and admin_scope a word each"
+        "`{scope}` stands for two roles; give oauth.metrics_scope, read_scope, run_scope and admin_scope a word each"
     )]
     SameScope { scope: String },
 }
@@ -159,6 +159,7 @@ pub enum OauthKeySource {
 /// The scope of each role.
 #[derive(Debug, Clone)]
 pub struct OauthScopes {
+    pub metrics: String,
     pub read: String,
     pub run: String,
     pub admin: String,
@@ -166,8 +167,12 @@ pub struct OauthScopes {
 
 impl OauthScopes {
     fn check(&self) -> Result<(), OauthConfigError> {
-        let named =
-            [("read_scope", &self.read), ("run_scope", &self.run), ("admin_scope", &self.admin)];
+        let named = [
+            ("metrics_scope", &self.metrics),
+            ("read_scope", &self.read),
+            ("run_scope", &self.run),
+            ("admin_scope", &self.admin),
+        ];
         for (key, scope) in named {
             if scope.is_empty() || scope.contains(char::is_whitespace) {
                 return Err(OauthConfigError::Scope { key, scope: scope.clone() });
@@ -175,7 +180,7 @@ impl OauthScopes {
         }
         let is_twice =
             |scope: &&&String| named.iter().filter(|(_, other)| other == *scope).count() > 1;
-        match [&self.read, &self.run].iter().find(is_twice) {
+        match [&self.metrics, &self.read, &self.run].iter().find(is_twice) {
             Some(scope) => Err(OauthConfigError::SameScope { scope: (*scope).clone() }),
             None => Ok(()),
         }
@@ -184,6 +189,7 @@ impl OauthScopes {
     /// The scope that grants a role.
     pub(super) fn scope_for(&self, role: CallerRole) -> &str {
         match role {
+            CallerRole::Metrics => &self.metrics,
             CallerRole::Read => &self.read,
             CallerRole::Run => &self.run,
             CallerRole::Admin => &self.admin,
@@ -192,7 +198,7 @@ impl OauthScopes {
 
     /// Returns the highest role that these scopes grant.
     pub(super) fn role(&self, granted: &[&str]) -> Option<CallerRole> {
-        let roles = [CallerRole::Admin, CallerRole::Run, CallerRole::Read];
+        let roles = [CallerRole::Admin, CallerRole::Run, CallerRole::Read, CallerRole::Metrics];
         roles.into_iter().find(|role| granted.contains(&self.scope_for(*role)))
     }
 }
@@ -235,7 +241,7 @@ fn metadata_document(config: &OauthConfig, headers: &HeaderMap) -> Value {
     json!({
         "resource": resource_url(config, headers),
         "authorization_servers": [config.issuer],
-        "scopes_supported": [scopes.read, scopes.run, scopes.admin],
+        "scopes_supported": [scopes.metrics, scopes.read, scopes.run, scopes.admin],
         "bearer_methods_supported": ["header"],
         "resource_name": "Shellyard",
     })
@@ -508,7 +514,12 @@ mod tests {
     use super::*;
 
     fn checked(issuer: &str, keys: OauthKeySource, [read, run, admin]: [&str; 3]) -> String {
-        let scopes = OauthScopes { read: read.into(), run: run.into(), admin: admin.into() };
+        let scopes = OauthScopes {
+            metrics: "m".into(),
+            read: read.into(),
+            run: run.into(),
+            admin: admin.into(),
+        };
         let settings = OauthConfig {
             issuer: issuer.into(),
             resource: None,
@@ -584,6 +595,7 @@ mod verify_tests {
             tenant_claim: "sub".into(),
             tenants: HashMap::new(),
             scopes: OauthScopes {
+                metrics: "y:metrics".into(),
                 read: "y:read".into(),
                 run: "y:run".into(),
                 admin: "y:admin".into(),
@@ -790,6 +802,8 @@ mod verify_tests {
     #[test]
     fn the_highest_scope_is_the_role() {
         for (scopes, role) in [
+            ("y:metrics", Some(CallerRole::Metrics)),
+            ("y:metrics y:read", Some(CallerRole::Read)),
             ("y:read", Some(CallerRole::Read)),
             ("y:run y:read", Some(CallerRole::Run)),
             ("y:read  y:admin", Some(CallerRole::Admin)),

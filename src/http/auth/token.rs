@@ -190,7 +190,7 @@ pub enum TokenLineError {
     Missing { key: &'static str },
     #[error(transparent)]
     Tenant(#[from] TenantError),
-    #[error("`{given}` is not a role; roles are read-only, run and admin")]
+    #[error("`{given}` is not a role; roles are metrics, read-only, run and admin")]
     Role { given: String },
     #[error("`{given}` is not an id; ids are 8 hex digits")]
     Id { given: String },

@@ -44,6 +44,15 @@ fn a_paused_lane_holds_its_own_jobs_alone() {
         let waiting = hosted.submit("echo built", "build");
         assert_eq!(waiting["waits_for"], "lane build is paused");
         assert_eq!(hosted.server.run("echo free")["output"], "free\n");
+        let (running, _marker) = hosted.holder();
+        let (_, log_text) = hosted.ask_for_text(who, &["pause", "--lane", "build"]);
+        assert!(log_text.contains("lane build is paused (0 running, 1 queued)"), "{log_text}");
+        let (_, log_text) = hosted.ask_for_text(who, &["resume", "--lane", "net"]);
+        assert!(log_text.contains("lane net is resumed (0 running, 0 queued)"), "{log_text}");
+        let (_, log_text) = hosted.ask_for_text(who, &["pause", "--lane", "default"]);
+        assert!(log_text.contains("lane default is paused (1 running, 0 queued)"), "{log_text}");
+        hosted.ask_for_text(who, &["resume", "--lane", "default"]);
+        assert_eq!(hosted.job_status(&running)["state"], "running");
         hosted.ask_for_text(who, &["pause"]);
         let (_, log_text) = hosted.ask_for_text(who, &["resume", "--lane", "build"]);
         assert!(log_text.contains("the queue is still paused: `shellyard resume`"), "{log_text}");

@@ -45,7 +45,7 @@ fn clients_are_told_where_to_get_a_token() {
         let expected = json!({
             "resource": AUDIENCE,
             "authorization_servers": [issuer.url()],
-            "scopes_supported": ["shellyard:read", "shellyard:run", "shellyard:admin"],
+            "scopes_supported": ["shellyard:metrics", "shellyard:read", "shellyard:run", "shellyard:admin"],
             "bearer_methods_supported": ["header"],
             "resource_name": "Shellyard",
         });

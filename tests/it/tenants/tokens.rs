@@ -230,16 +230,19 @@ fn a_bad_token_line_is_refused_at_start_with_its_line_number() {
 }
 
 #[test]
-fn metrics_need_the_role_admin() {
+fn metrics_need_the_role_metrics_or_admin() {
     let mut server = Launch::http().era(Era::Modern).start();
     let metrics = || HttpRequest::get("/metrics");
     assert_eq!(ask(&mut server, metrics(), None).status, 200, "everybody on loopback, at first");
-    for (role, status) in [("read-only", 403), ("run", 403), ("admin", 200)] {
+    for (role, status, own) in
+        [("metrics", 200, 403), ("read-only", 403, 200), ("run", 403, 200), ("admin", 200, 200)]
+    {
         let (secret, _) = create_token(server.sandbox(), &["ci", "--role", role]);
         let said = ask(&mut server, metrics(), Some(&secret));
         assert_eq!(said.status, status, "{role}");
-        assert_eq!(said.text.contains("this needs a token with the role admin"), status == 403);
-        assert_eq!(ask(&mut server, tools_list(), Some(&secret)).status, 200, "{role}");
+        let refusal = "this needs a token with the role metrics or admin";
+        assert_eq!(said.text.contains(refusal), status == 403, "{role}: {}", said.text);
+        assert_eq!(ask(&mut server, tools_list(), Some(&secret)).status, own, "{role}");
     }
     assert_eq!(ask(&mut server, metrics(), None).status, 401);
 }
@@ -311,7 +314,7 @@ fn invalid_token_arguments_are_refused_with_a_reason() {
     let sandbox = Sandbox::new();
     for (arguments, said) in [
         (&["new", "a b"][..], "cannot be a tenant's name"),
-        (&["new", "ci", "--role", "root"], "read-only, run and admin"),
+        (&["new", "ci", "--role", "root"], "metrics, read-only, run and admin"),
         (&["new", "ci", "--expires", "yesterday"], "30d"),
         (&["new", "ci", "--note", "two\nlines"], "one line"),
         (&["revoke", "x"], "token list"),

@@ -111,6 +111,42 @@ fn a_read_scope_reads_and_changes_nothing() {
 }
 
 #[test]
+fn a_metrics_token_reads_metrics_and_nothing_else() {
+    let mut world = TenantServer::new();
+    let mut runner = world.client("bob");
+    runner.call("run_command", json!({"command": "echo secret-word"})).ok();
+    let token = world.token("bob", "metrics");
+    for route in Route::ALL {
+        let path = route.path("/mcp").replace("{id}", "1");
+        for method in ["GET", "POST", "PUT", "DELETE"] {
+            let request = HttpRequest { method, ..HttpRequest::get(&path) };
+            let (status, text) = world.ask(request, &token);
+            match (route, method) {
+                (Route::Metrics | Route::Healthz | Route::Readyz, "GET") => {
+                    assert_eq!(status, 200, "{route:?}: {text}");
+                }
+                (Route::Metrics | Route::Healthz | Route::Readyz, _) => {
+                    assert_eq!(status, 405, "{method} {route:?}: {text}");
+                }
+                // Public, and 404 without OAuth.
+                (Route::ProtectedResource | Route::ProtectedResourceOfMcp, _) => {}
+                _ => {
+                    assert_eq!(status, 403, "{method} {route:?}: {text}");
+                    assert!(text.contains("a token with the role read-only"), "{text}");
+                    let is_api = path.starts_with("/api/");
+                    assert_eq!(text.contains(r#""code":"forbidden""#), is_api, "{path}: {text}");
+                }
+            }
+            assert!(!text.contains("secret-word"), "{route:?}: {text}");
+        }
+    }
+    let (status, _) = world.ask(HttpRequest::get("/api/v1/nothing"), &token);
+    assert_eq!(status, 403, "an unknown path tells nothing either");
+    let refused = world.ask(call("list_jobs", json!({})), &token);
+    assert!(refused.0 == 403 && !refused.1.contains("secret-word"), "{refused:?}");
+}
+
+#[test]
 fn routes_about_all_tenants_need_the_role_admin() {
     let mut world = TenantServer::new();
     let tokens = ["run", "read-only"].map(|role| world.token("bob", role));
