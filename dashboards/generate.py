@@ -1,8 +1,14 @@
 #!/usr/bin/env python3
-"""Writes the Grafana dashboards in this folder from `source/*.toml`.
+"""Writes the Grafana dashboards in this folder from `source/*.toml`, and the addresses of runbooks.
 
     dashboards/generate.py            writes shellyard-<name>.json for each source/<name>.toml
     dashboards/generate.py --check    writes nothing; fails where a file is not what it would write
+    dashboards/generate.py --runbooks https://wiki.example/shellyard
+                                      writes the dashboards and rules with links to your copy of docs/runbooks
+
+Alerts (`runbook_url` in `rules/`) and the descriptions of panels link to runbooks by absolute addresses. Their
+base is `--runbooks`; else the `repository` of Cargo.toml if it has one; else the folder in which packages of
+Shellyard have their documents.
 
 A source file has a title, a description and rows of panels; `source/_common.toml` has what all of
 them share: kinds of panels, thresholds, mappings and colours by name. Where a panel stands follows
@@ -10,6 +16,7 @@ from its width: panels fill a row from left to right and go on in the next line.
 """
 
 import json
+import re
 import sys
 import tomllib
 from copy import deepcopy
@@ -21,6 +28,11 @@ Json = dict[str, Any]
 
 HERE = Path(__file__).parent
 SOURCE = HERE / "source"
+RULES = HERE / "rules"
+PACKAGED_RUNBOOKS = "file:///usr/share/doc/shellyard/runbooks"
+# A runbook as a description names it, and as an alert links to it.
+NAMED_RUNBOOK = re.compile(r"docs/runbooks/(\w+)\.md")
+LINKED_RUNBOOK = re.compile(r"(runbook_url: ).*/(\w+)\.md$", re.MULTILINE)
 COLUMNS = 24
 # What can be said of a panel.
 KEYS = {"title", "kind", "width", "height", "unit", "thresholds", "description", "queries", "opens", "mapping", "colours",
@@ -32,8 +44,9 @@ ALL: Json = {"selected": True, "text": ["All"], "value": ["$__all"]}
 class Board:
     """One dashboard in the making."""
 
-    def __init__(self, name: str, source: Json, common: Json) -> None:
+    def __init__(self, name: str, source: Json, common: Json, runbooks: str) -> None:
         self.uid = f"shellyard-{name}"
+        self.runbooks = runbooks
         self.source = source
         self.common = common
         self.panels: list[Json] = []
@@ -79,7 +92,7 @@ class Board:
         made: Json = {
             "type": panel["kind"],
             "title": panel["title"],
-            "description": " ".join(panel["description"].split()),
+            "description": self._description(panel["description"]),
             "datasource": DATASOURCE,
             "fieldConfig": {"defaults": self._defaults(panel, kind), "overrides": self._overrides(panel, kind)},
             "options": {**deepcopy(kind["options"]), **panel.get("options", {})},
@@ -92,6 +105,10 @@ class Board:
         if "opens" in panel:
             made["links"] = [link(panel["opens"])]
         return made
+
+    def _description(self, text: str) -> str:
+        """A description in one line, with a link to each runbook that it names."""
+        return NAMED_RUNBOOK.sub(rf"[\1]({self.runbooks}/\1.md)", " ".join(text.split()))
 
     def _defaults(self, panel: Json, kind: Json) -> Json:
         """What holds for every series of a panel: unit, bounds, colours."""
@@ -212,24 +229,46 @@ def load(path: Path) -> Json:
         return tomllib.load(file)
 
 
-def boards() -> dict[Path, str]:
-    """Each file and what it should hold."""
+def runbooks_base(repository: str | None) -> str:
+    """The address of the folder docs/runbooks."""
+    return f"{repository.rstrip('/')}/blob/main/docs/runbooks" if repository else PACKAGED_RUNBOOKS
+
+
+def repository() -> str | None:
+    """The address of the repository, if Cargo.toml names one."""
+    package = load(HERE.parent / "Cargo.toml")["package"]
+    return package.get("repository")
+
+
+def rules(runbooks: str) -> dict[Path, str]:
+    """Each rule file and test of rules, with the addresses of runbooks."""
+    files = sorted([RULES / "alerts.yml", *RULES.glob("tests/*.yml")])
+    return {file: LINKED_RUNBOOK.sub(rf"\g<1>{runbooks}/\2.md", file.read_text()) for file in files}
+
+
+def boards(runbooks: str) -> dict[Path, str]:
+    """Each dashboard and what its file should hold."""
     common = load(SOURCE / "_common.toml")
     names = sorted(path.stem for path in SOURCE.glob("*.toml") if path.stem not in ("_common", "not_plotted"))
-    made = {name: Board(name, load(SOURCE / f"{name}.toml"), common).json() for name in names}
+    made = {name: Board(name, load(SOURCE / f"{name}.toml"), common, runbooks).json() for name in names}
     return {HERE / f"shellyard-{name}.json": json.dumps(board, indent=2) + "\n" for name, board in made.items()}
 
 
 def main(arguments: list[str]) -> int:
-    if arguments not in ([], ["--check"]):
+    runbooks = runbooks_base(repository())
+    if "--runbooks" in arguments[:-1]:
+        at = arguments.index("--runbooks")
+        runbooks = arguments[at + 1].rstrip("/")
+        arguments = arguments[:at] + arguments[at + 2:]
+    if arguments not in ([], ["--check"]) or "://" not in runbooks:
         print(__doc__, file=sys.stderr)
         return 2
-    wanted = boards()
+    wanted = boards(runbooks) | rules(runbooks)
     stale = [path for path, text in wanted.items() if not path.exists() or path.read_text() != text]
     stray = [path for path in HERE.glob("*.json") if path not in wanted]
     if arguments:
         for path in stale + stray:
-            print(f"{path.name} is not what source/ says; run dashboards/generate.py", file=sys.stderr)
+            print(f"{path.name} is not what generate.py writes; run dashboards/generate.py", file=sys.stderr)
         return 1 if stale or stray else 0
     for path in stale:
         path.write_text(wanted[path])

@@ -36,7 +36,7 @@ use super::tools::{CallTurn, ToolCall};
 use super::{digest_resource, resources, server_info, tasks};
 use crate::ids::{CallerSession, TenantId};
 use crate::service::{CallerIdentity, CallerRole, JobService, JobVariables, TenantClient};
-use crate::telemetry::{events, labels};
+use crate::telemetry::labels;
 
 /// The time for which clients may cache results that cannot change while the server runs.
 const TTL_MS: u64 = 3_600_000;
@@ -69,7 +69,6 @@ impl Handler {
     #[must_use]
     pub fn new(service: JobService, settings: McpSettings) -> Self {
         let tool_set = ToolSet::new(&settings.dialects, &settings.dialect);
-        events::tools_offered(tool_set.names());
         let info = build_server_config(&settings);
         let shared = Arc::new(ServerState {
             service,

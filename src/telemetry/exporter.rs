@@ -1,7 +1,8 @@
 //! The Prometheus exporter.
 //!
-//! Every series exists from the start, at zero: if a label value appeared only with its first
-//! event, a rate over it would miss that event.
+//! Series exist from the start, at zero: if a label value appeared only with its first event, a rate
+//! over it would miss that event. Families with many label values that most servers never use are the
+//! exception: [`MetricLabels`] names the event that registers their series.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,6 @@ use thiserror::Error;
 use super::events;
 use super::names::{
     self, LabelSet, Metric, MetricKind, MetricLabels, catalogue, list_known_operations,
-    list_reports,
 };
 use super::process_metrics::{self, DiskProbe};
 use crate::output::Counters;
@@ -148,16 +148,15 @@ fn describe(recorder: &PrometheusRecorder, metric: &Metric) {
     }
 }
 
-/// The series of a metric that do not depend on the configuration.
+/// The series of a metric that exist on every server from the start.
 fn list_known_series(metric: &Metric) -> Vec<Key> {
     match metric.labels {
         MetricLabels::Closed(labels) => list_series(metric.name, labels),
         MetricLabels::Operation => {
             list_known_operations().map(|labels| Key::from_parts(metric.name, &labels)).collect()
         }
-        MetricLabels::Report => {
-            list_reports().map(|labels| Key::from_parts(metric.name, &labels)).collect()
-        }
+        // The first event registers these.
+        MetricLabels::Session | MetricLabels::Report => Vec::new(),
         // These label values come from the configuration; `QueueGauges` registers their series.
         MetricLabels::Lane | MetricLabels::Tenant => Vec::new(),
     }
@@ -248,8 +247,10 @@ mod tests {
             let series = match metric.labels {
                 MetricLabels::Closed(labels) => combinations(labels),
                 MetricLabels::Operation => list_known_operations().count(),
-                MetricLabels::Report => list_reports().count(),
-                MetricLabels::Lane | MetricLabels::Tenant => {
+                MetricLabels::Session
+                | MetricLabels::Report
+                | MetricLabels::Lane
+                | MetricLabels::Tenant => {
                     assert!(!text.contains(name), "{name}");
                     continue;
                 }
@@ -357,10 +358,7 @@ mod tests {
             events::orphans_reaped(2);
             events::unattributed_processes_ended(1);
             events::actor_failed(ActorKind::Job, &"boom");
-            events::operation_started("tools/list", None).finish(None);
             events::operation_started("tools/call", None).finish(Some(ErrorType::Tool));
-            events::operation_started("no/such/method", None).finish(Some(ErrorType::Other));
-            drop(events::session_opened(Transport::Http));
             events::http_refused(HttpRefusalReason::Origin);
             events::pressure_limit_set(HostResource::Io, Some(60));
             events::pressure_measured(HostResource::Io, 61);
@@ -386,6 +384,51 @@ mod tests {
         assert_eq!(value(&text, "shellyard_starts_held"), 1.0);
         let other = "mcp_server_operation_duration_seconds_count{mcp_method_name=\"tools/call\",class=\"ordinary\",gen_ai_tool_name=\"other\",error_type=\"tool_error\"}";
         assert_eq!(value(&text, other), 1.0);
+    }
+
+    #[test]
+    fn an_operation_a_session_and_a_report_register_all_their_results_with_the_first() {
+        let operations = "mcp_server_operation_duration_seconds_count";
+        let sessions = "mcp_server_session_duration_seconds_count";
+        let reports = "shellyard_job_reports_total";
+        let idle = rendered_after(|| ());
+        assert_eq!([operations, sessions, reports].map(|name| count(&idle, name)), [3, 0, 0]);
+        let text = rendered_after(|| {
+            for _ in 0..3 {
+                events::operation_started("tools/list", None).finish(None);
+                events::operation_started("tools/call", Some("read_output")).finish(None);
+                std::mem::forget(events::session_opened(Transport::Http));
+                events::tool_reported("cargo", false);
+            }
+        });
+        assert_eq!([operations, sessions, reports].map(|name| count(&text, name)), [8, 1, 2]);
+        for (labels, expected) in [
+            ("{mcp_method_name=\"tools/list\",class=\"ordinary\"}", 3.0),
+            ("{mcp_method_name=\"tools/list\",class=\"ordinary\",error_type=\"_OTHER\"}", 0.0),
+            (
+                "{mcp_method_name=\"tools/call\",class=\"ordinary\",gen_ai_tool_name=\"read_output\",error_type=\"tool_error\"}",
+                0.0,
+            ),
+        ] {
+            assert_eq!(value(&text, &format!("{operations}{labels}")), expected, "{labels}");
+        }
+        assert_eq!(value(&text, &format!("{sessions}{{transport=\"http\"}}")), 0.0);
+        let failed = format!("{reports}{{tool=\"cargo\",result=\"failed\"}}");
+        assert_eq!(value(&text, &failed), 0.0);
+    }
+
+    /// Counts the samples of a page.
+    fn count_samples(text: &str) -> usize {
+        text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).count()
+    }
+
+    #[test]
+    fn an_idle_server_has_few_series() {
+        let text = rendered_after(|| {
+            drop(QueueGauges::new(series_names(&["default", "build", "net"], &["local"])));
+        });
+        let samples = count_samples(&text);
+        assert!(samples < 450, "{samples} samples: register the series of rare label values late");
     }
 
     #[test]
@@ -446,9 +489,10 @@ mod tests {
         });
         for metric in catalogue() {
             let names: &[&str] = match metric.labels {
-                MetricLabels::Closed(_) | MetricLabels::Operation | MetricLabels::Report => {
-                    continue;
-                }
+                MetricLabels::Closed(_)
+                | MetricLabels::Operation
+                | MetricLabels::Session
+                | MetricLabels::Report => continue,
                 MetricLabels::Lane => &["lane=\"build\"", "lane=\"default\"", "lane=\"other\""],
                 MetricLabels::Tenant => &["tenant=\"ci\"", "tenant=\"local\"", "tenant=\"other\""],
             };

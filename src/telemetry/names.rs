@@ -10,12 +10,11 @@
 use metrics::Unit;
 
 use crate::outcome::{JobFault, LimitKind, Outcome};
-use crate::output::summary::tool_names;
 use crate::output::{DropReason, SpillOperation, Tier};
 use crate::telemetry::labels::{
     ARCHES, ActorKind, ApprovalStep, CONFINEMENT_BACKENDS, CONFINEMENT_PROFILES, CallClass,
-    ErrorType, FreedReason, HostResource, HttpRefusalReason, METHODS, OTHER, PROFILES,
-    RejectionReason, STREAMS, TOOL_CALL, Transport, VERSIONS, WaitReason, YES_OR_NO, key,
+    ErrorType, FreedReason, HostResource, HttpRefusalReason, OTHER, PROFILES, RejectionReason,
+    STREAMS, TOOL_CALL, Transport, VERSIONS, WaitReason, YES_OR_NO, key,
 };
 
 /// A label key and all its values.
@@ -33,9 +32,13 @@ pub enum MetricLabels {
     Lane,
     /// `tenant`: the name of a configured tenant, or `other`.
     Tenant,
-    /// Method, class, tool and error of an MCP operation, for the tools that are offered.
+    /// Method, class, tool and error of an MCP operation. Calls of unknown tools are registered at the
+    /// start, all others with the first request.
     Operation,
-    /// `tool` and `result`: each tool whose report a summary recognises, passed or failed.
+    /// `transport`: registered with the first session.
+    Session,
+    /// `tool` and `result`: each tool whose report a summary recognises, passed or failed; registered
+    /// with its first report.
     Report,
 }
 
@@ -467,8 +470,7 @@ family! {
     /// from all others.
     Histogram OPERATION = "mcp_server_operation_duration_seconds" in OPERATION_SECONDS per Operation;
     /// Duration of MCP sessions, by transport.
-    Histogram SESSION = "mcp_server_session_duration_seconds" in OPERATION_SECONDS
-        by TRANSPORT: Transport::WORDS;
+    Histogram SESSION = "mcp_server_session_duration_seconds" in OPERATION_SECONDS per Session;
 }
 
 family! {
@@ -556,29 +558,21 @@ pub(super) const fn report_labels(tool: &'static str, has_failures: bool) -> [La
     [(key::REPORTED_TOOL, tool), (key::RESULT, result)]
 }
 
-/// Returns the labels of every possible report of a tool.
-pub(super) fn list_reports() -> impl Iterator<Item = [LabelPair; 2]> {
-    tool_names()
-        .into_iter()
-        .flat_map(|tool| [false, true].map(|failed| report_labels(tool, failed)))
-}
-
-/// Returns the labels of every possible operation that does not depend on the offered tools.
+/// Returns the labels of the operations that are registered at the start: calls of unknown tools. Each
+/// kind of error is among them, so that a sum over all operations or errors is zero, not absent.
 pub(super) fn list_known_operations() -> impl Iterator<Item = Vec<LabelPair>> {
-    let methods = METHODS.into_iter().filter(|method| *method != TOOL_CALL).flat_map(|method| {
-        [None, Some(ErrorType::Other)].map(|error| operation_labels(method, None, error))
-    });
-    methods.chain(list_tool_operations([OTHER].into_iter()))
+    list_operation_results(TOOL_CALL, Some(OTHER))
 }
 
-/// Returns the labels of every possible call of these tools.
-pub(super) fn list_tool_operations(
-    tools: impl Iterator<Item = &'static str>,
+/// Returns the labels of an operation with each of its possible results.
+pub(super) fn list_operation_results(
+    method: &'static str,
+    tool: Option<&'static str>,
 ) -> impl Iterator<Item = Vec<LabelPair>> {
-    tools.flat_map(|tool| {
-        [None, Some(ErrorType::Tool), Some(ErrorType::Other)]
-            .map(|error| operation_labels(TOOL_CALL, Some(tool), error))
-    })
+    let results = [None, Some(ErrorType::Other), Some(ErrorType::Tool)];
+    // Only a tool answers with an error of its own.
+    let possible = if tool.is_some() { 3 } else { 2 };
+    results.into_iter().take(possible).map(move |error| operation_labels(method, tool, error))
 }
 
 #[cfg(test)]
@@ -588,6 +582,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::output::summary::tool_names;
 
     /// Prefixes of names that other conventions define.
     const STANDARD_PREFIXES: [&str; 2] = ["process_", "mcp_server_"];
@@ -635,7 +630,10 @@ mod tests {
 
 All metrics of `/metrics`, generated from `src/telemetry/names.rs`. Label values come from closed sets: words of the
 program, listed here, or the names of configured lanes and tenants, at most 200 of each; all others count as `other`.
-So the number of series is bounded, however many jobs run. All series exist from the start, at zero.
+So the number of series is bounded, however many jobs run. Series exist from the start, at zero, so that a rate over them misses
+no event. Three metrics are exceptions, since most of their series would stay at zero: the series of an MCP method or tool
+appear with its first request, for each result at once; those of a transport with its first session; and those of a tool's
+reports with its first report.
 
 A *lane* is a named part of the queue with limits of its own. A *tenant* is an owner of jobs, named by the token of a client.
 ";
@@ -686,6 +684,7 @@ A *lane* is a named part of the queue with limits of its own. A *tenant* is an o
             MetricLabels::Report => {
                 format!("`tool`: {}; `result`: passed, failed", tool_names().join(", "))
             }
+            MetricLabels::Session => format!("`transport`: {}", Transport::WORDS.join(", ")),
             MetricLabels::Operation => {
                 "`mcp_method_name`, `gen_ai_tool_name`, `class`: run, long_poll, ordinary; \
                 `error_type`: tool_error, _OTHER, absent on success"

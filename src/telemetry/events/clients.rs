@@ -13,7 +13,7 @@ use super::super::labels::{
 };
 use super::host::millis;
 use crate::telemetry::log_format::DOCUMENTED_TARGET;
-use crate::telemetry::names::{http, list_tool_operations, mcp, operation_labels};
+use crate::telemetry::names::{http, list_operation_results, mcp, operation_labels};
 
 /// The server listens on this address and this socket.
 pub fn server_started(address: Option<SocketAddr>, socket: Option<&Path>) {
@@ -166,15 +166,8 @@ pub fn span_export_not_built(endpoint: &str) {
 
 // MCP operations and sessions.
 
-/// The server offers these tools: registers the series of each, at zero.
-pub fn tools_offered(tools: impl Iterator<Item = &'static str>) {
-    for labels in list_tool_operations(tools) {
-        // Creating a handle registers the series.
-        drop(mcp::OPERATION.with_labels(&labels));
-    }
-}
-
-/// A client sent a request. The name of a tool that is not offered is never used as a label value.
+/// A client sent a request: registers the series of its possible results, at zero. The name of a tool
+/// that is not offered is never used as a label value.
 #[must_use = "dropping the guard counts the operation as failed"]
 pub fn operation_started(method: &str, tool: Option<&'static str>) -> ActiveOperation {
     let method = labels::method_label(method);
@@ -182,6 +175,10 @@ pub fn operation_started(method: &str, tool: Option<&'static str>) -> ActiveOper
     let tool = tool.or((method == TOOL_CALL).then_some(OTHER));
     let operation = ActiveOperation { method, tool, started: Instant::now(), error: UNFINISHED };
     operation.in_flight().increment(1);
+    for labels in list_operation_results(method, tool) {
+        // Creating a handle registers the series.
+        drop(mcp::OPERATION.with_labels(&labels));
+    }
     operation
 }
 
@@ -237,10 +234,12 @@ pub fn session_limit_set(limit: usize) {
     mcp::SESSIONS_LIMIT.set_count(limit);
 }
 
-/// A client opened a session.
+/// A client opened a session: registers the series of its transport, at zero.
 #[must_use = "dropping the guard counts the session as over"]
 pub fn session_opened(transport: Transport) -> OpenSession {
-    mcp::SESSIONS.with_label((key::TRANSPORT, transport.word())).increment(1);
+    let label = (key::TRANSPORT, transport.word());
+    mcp::SESSIONS.with_label(label).increment(1);
+    drop(mcp::SESSION.with_labels(&[label]));
     OpenSession { transport, opened: Instant::now() }
 }
 

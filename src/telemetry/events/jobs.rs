@@ -56,8 +56,10 @@ pub fn job_confined(granted: GrantedConfinement) {
     jobs::CONFINED.with_labels(&labels).increment(1);
 }
 
-/// The report of a tool was found in the output of a finished job.
+/// The report of a tool was found in the output of a finished job: registers the series of both
+/// results, at zero, and counts this one.
 pub fn tool_reported(tool: &'static str, has_failures: bool) {
+    drop(jobs::REPORTS.with_labels(&report_labels(tool, !has_failures)));
     jobs::REPORTS.with_labels(&report_labels(tool, has_failures)).increment(1);
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use shellyard::telemetry::labels::{CallClass, ErrorType, METHODS, key};
+use shellyard::telemetry::labels::{CallClass, ErrorType, METHODS, Transport, key};
 use shellyard::telemetry::names::{Metric, MetricKind, MetricLabels, catalogue};
 
 /// Labels that Prometheus gives to whatever it scrapes.
@@ -57,6 +57,7 @@ fn own_labels(labels: MetricLabels) -> Vec<(&'static str, Values)> {
         }
         MetricLabels::Lane => vec![(key::LANE, None)],
         MetricLabels::Tenant => vec![(key::TENANT, None)],
+        MetricLabels::Session => vec![(key::TRANSPORT, Some(&Transport::WORDS))],
         MetricLabels::Report => {
             vec![(key::REPORTED_TOOL, None), (key::RESULT, Some(&["passed", "failed"]))]
         }

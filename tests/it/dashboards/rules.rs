@@ -113,11 +113,19 @@ fn users_own(query: &Query) -> Vec<String> {
 
 /// An alert says how bad it is, what happened, and where its page is.
 fn pages(rule: &Rule) -> Vec<String> {
-    let page = format!("runbook_url: docs/runbooks/{}.md", rule.name);
-    let wanted = ["severity: ", "summary: ", "description: ", "for: ", &page];
+    let wanted = ["severity: ", "summary: ", "description: ", "for: ", "runbook_url: "];
     let is_alert = rule.makes == Makes::Alert;
     let missing = wanted.iter().filter(|key| is_alert && !rule.text.contains(**key));
-    missing.map(|key| format!("no `{key}`")).collect()
+    let address = (is_alert && !links_to_page(&rule.text, &rule.name))
+        .then(|| "its runbook_url is not the absolute address of its page".to_owned());
+    missing.map(|key| format!("no `{key}`")).chain(address).collect()
+}
+
+/// `true` if a line of the text is the absolute address of this runbook.
+pub(super) fn links_to_page(text: &str, name: &str) -> bool {
+    let addresses = text.lines().filter_map(|line| line.trim().strip_prefix("runbook_url: "));
+    let mut pages = addresses.filter_map(|address| address.strip_suffix(&format!("/{name}.md")));
+    pages.any(|base| base.starts_with("https://") || base.starts_with("file:///"))
 }
 
 /// The names of the runbooks.

@@ -1,5 +1,6 @@
 //! A scrape of `/metrics`: its content and its cost.
 
+mod compressed;
 mod figures;
 mod flat;
 mod labels;
