@@ -332,7 +332,9 @@ impl Credential {
         if self.identity.role.can_read_metrics() {
             return Ok(());
         }
-        Err(self.auth.missing_role(CallerRole::Metrics, self, headers))
+        // The highest scope counts, so the scope for metrics would not help a token that has another.
+        let needed = if self.has_scopes() { CallerRole::Admin } else { CallerRole::Metrics };
+        Err(self.auth.missing_role(needed, self, headers))
     }
 
     /// `true` while the credential is valid: not expired, not revoked, and with the same rights.

@@ -180,6 +180,12 @@ fn an_insufficient_scope_is_answered_with_the_required_one() {
     assert_eq!((said.status, said.challenge), (403, lacks("shellyard:admin")));
     let admin = key.token(&issuer.claims("shellyard:admin"));
     assert_eq!(ask(&mut server, HttpRequest::get("/metrics"), Some(&admin)).status, 200);
+    let metrics = key.token(&issuer.claims("openid shellyard:metrics"));
+    assert_eq!(ask(&mut server, HttpRequest::get("/metrics"), Some(&metrics)).status, 200);
+    for request in [tools_list(), HttpRequest::get("/api/v1/jobs")] {
+        let said = ask(&mut server, request, Some(&metrics));
+        assert_eq!((said.status, said.challenge), (403, lacks("shellyard:read")));
+    }
 }
 
 #[test]
