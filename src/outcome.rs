@@ -101,6 +101,8 @@ impl JobFault {
 #[serde(rename_all = "snake_case")]
 pub enum StopBy {
     Client,
+    /// An operator stopped the job of another tenant.
+    Operator,
     /// The call that waited for the job was cancelled.
     Cancel,
     /// The server is shutting down.
@@ -114,6 +116,7 @@ impl StopBy {
     pub const fn word(self) -> &'static str {
         match self {
             Self::Client => "client",
+            Self::Operator => "operator",
             Self::Cancel => "cancel",
             Self::Shutdown => "shutdown",
             Self::NoSlot => "no_slot",
@@ -269,4 +272,40 @@ pub fn signal_name(signal: i32) -> String {
         .iter()
         .find(|(number, _)| *number == signal)
         .map_or_else(|| format!("signal {signal}"), |(_, name)| (*name).to_owned())
+}
+
+/// Parses a signal: its number, or its name with or without `SIG`.
+#[must_use]
+pub fn parse_signal(given: &str) -> Option<i32> {
+    const LAST: i32 = 64;
+    let wanted = given.trim().to_ascii_uppercase();
+    let is_named = |number: &i32| {
+        let name = signal_name(*number);
+        name == wanted || name.strip_prefix("SIG") == Some(wanted.as_str())
+    };
+    let number = wanted.parse().ok().filter(|number| (1..=LAST).contains(number));
+    number.or_else(|| (1..=LAST).find(is_named))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_is_parsed_by_number_or_name() {
+        for (given, number) in [
+            ("SIGINT", 2),
+            ("INT", 2),
+            ("int", 2),
+            ("2", 2),
+            ("sigkill", 9),
+            ("64", 64),
+            (" TERM ", 15),
+        ] {
+            assert_eq!(parse_signal(given), Some(number), "{given}");
+        }
+        for given in ["", "0", "65", "-9", "SIGWHAT", "SIG"] {
+            assert_eq!(parse_signal(given), None, "{given}");
+        }
+    }
 }

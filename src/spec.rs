@@ -61,6 +61,9 @@ pub struct JobSpec {
     /// hold the pipes open; `None` = as configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain_max: Option<Duration>,
+    /// The idempotency key of the request, if it had one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
     /// The trace of the call that submitted the job.
     pub trace: CallTrace,
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use futures_util::future::BoxFuture;
 use tokio::sync::{Mutex, watch};
@@ -21,7 +21,8 @@ use crate::bounded_read::{SPILL_CHECK_TIMEOUT, run_with_timeout};
 use crate::cli::terminal;
 use crate::config::{Changes, ConfigSources, Loaded, Settings, load};
 use crate::http::{
-    HttpServices, MetricsRenderer, Readiness, ReloadedSettings, Server, ServerControl,
+    HttpServices, MetricsRenderer, Readiness, ReloadedSettings, Server, ServerControl, ServerKind,
+    ServerProcess,
 };
 use crate::journal::Journal;
 use crate::mcp::{Handler, ServerName};
@@ -191,6 +192,7 @@ impl App {
             metrics: self.new_metrics_renderer(exporter),
             readiness: ready,
             control: self.new_control(after_drain, &link),
+            process: describe_process(ServerKind::Serve),
         };
         events::server_started(server.local_addr(), server.socket_path());
         let on_signal = link.clone();
@@ -370,6 +372,11 @@ impl App {
     fn new_handler(&self) -> Handler {
         Handler::new(self.service.clone(), module_settings::mcp_settings(&self.settings))
     }
+}
+
+/// Describes this process, which has just started to serve.
+fn describe_process(kind: ServerKind) -> ServerProcess {
+    ServerProcess { kind, pid: std::process::id(), started: SystemTime::now() }
 }
 
 /// Creates the directory for temporary files of jobs, and starts the thread that follows all processes.

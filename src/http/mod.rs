@@ -32,7 +32,9 @@ mod sessions;
 mod settings;
 mod tls;
 
-pub use api::{ReloadedSettings, ServerControl, ServerGeneration, UpgradeControl};
+pub use api::{
+    ReloadedSettings, ServerControl, ServerGeneration, ServerKind, ServerProcess, UpgradeControl,
+};
 pub use listen::{HttpError, InheritedListeners, SocketError};
 pub use peer::JobDetection;
 pub use probes::{MetricsRenderer, Readiness};

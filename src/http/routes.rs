@@ -13,7 +13,10 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use super::api::{ApiError, ApiState, ServerControl, jobs, operator, upgrade};
+use super::api::{
+    ApiError, ApiState, MissingRole, ServerControl, ServerProcess, job_actions, jobs, operator, output, server,
+    upgrade,
+};
 use super::auth::{Authenticator, Credential, WELL_KNOWN};
 use super::guard::{HeadRules, METRICS_PATH, RequestGuard, denied_response, guard_request};
 use super::mcp_endpoint::McpEndpoint;
@@ -32,6 +35,7 @@ pub struct HttpServices {
     pub metrics: MetricsRenderer,
     pub readiness: watch::Receiver<Readiness>,
     pub control: ServerControl,
+    pub process: ServerProcess,
 }
 
 /// Paths of other routes, which the MCP endpoint cannot use.
@@ -46,7 +50,7 @@ pub(super) fn build_router(
     bound: Option<SocketAddr>,
     streams: CancellationToken,
 ) -> Router {
-    let HttpServices { service, handler, metrics, readiness, control } = services;
+    let HttpServices { service, handler, metrics, readiness, control, process } = services;
     let public = Route::ALL.into_iter().filter(|route| route.is_public());
     let guard = RequestGuard {
         head_rules: HeadRules::new(settings, bound),
@@ -64,10 +68,10 @@ pub(super) fn build_router(
             handler.clone(),
             settings,
             bound,
-            streams,
+            streams.clone(),
             readiness.clone(),
         )),
-        api: Arc::new(ApiState::new(service.clone(), handler, control)),
+        api: Arc::new(ApiState::new(service.clone(), handler, control, process, streams)),
         service,
         auth: settings.auth.clone(),
         metrics,
@@ -119,10 +123,14 @@ impl RouteHandlers {
                 let metrics = self.metrics.clone();
                 get(move |caller, headers| scrape(metrics, caller, headers))
             }
-            Route::Jobs
+            Route::Server
+            | Route::Jobs
             | Route::Job
             | Route::JobOutput
             | Route::JobDigest
+            | Route::JobStop
+            | Route::JobInput
+            | Route::JobResize
             | Route::Queue
             | Route::QueuePause
             | Route::QueueResume
@@ -180,10 +188,14 @@ pub enum Route {
     Healthz,
     Readyz,
     Metrics,
+    Server,
     Jobs,
     Job,
     JobOutput,
     JobDigest,
+    JobStop,
+    JobInput,
+    JobResize,
     Queue,
     QueuePause,
     QueueResume,
@@ -194,17 +206,21 @@ pub enum Route {
 }
 
 impl Route {
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 21] = [
         Self::Mcp,
         Self::ProtectedResource,
         Self::ProtectedResourceOfMcp,
         Self::Healthz,
         Self::Readyz,
         Self::Metrics,
+        Self::Server,
         Self::Jobs,
         Self::Job,
         Self::JobOutput,
         Self::JobDigest,
+        Self::JobStop,
+        Self::JobInput,
+        Self::JobResize,
         Self::Queue,
         Self::QueuePause,
         Self::QueueResume,
@@ -225,10 +241,14 @@ impl Route {
             Self::Healthz => "/healthz".to_owned(),
             Self::Readyz => "/readyz".to_owned(),
             Self::Metrics => METRICS_PATH.to_owned(),
+            Self::Server => "/api/v1/server".to_owned(),
             Self::Jobs => "/api/v1/jobs".to_owned(),
             Self::Job => "/api/v1/jobs/{id}".to_owned(),
             Self::JobOutput => "/api/v1/jobs/{id}/output".to_owned(),
             Self::JobDigest => "/api/v1/jobs/{id}/digest".to_owned(),
+            Self::JobStop => "/api/v1/jobs/{id}/stop".to_owned(),
+            Self::JobInput => "/api/v1/jobs/{id}/input".to_owned(),
+            Self::JobResize => "/api/v1/jobs/{id}/resize".to_owned(),
             Self::Queue => "/api/v1/queue".to_owned(),
             Self::QueuePause => "/api/v1/queue/pause".to_owned(),
             Self::QueueResume => "/api/v1/queue/resume".to_owned(),
@@ -249,10 +269,14 @@ impl Route {
             | Self::Readyz => true,
             Self::Mcp
             | Self::Metrics
+            | Self::Server
             | Self::Jobs
             | Self::Job
             | Self::JobOutput
             | Self::JobDigest
+            | Self::JobStop
+            | Self::JobInput
+            | Self::JobResize
             | Self::Queue
             | Self::QueuePause
             | Self::QueueResume
@@ -271,10 +295,14 @@ fn api_route(route: Route, api: Arc<ApiState>) -> MethodRouter {
     const READ_OR_PUT: &str = "GET, HEAD, PUT";
     const READ_OR_POST: &str = "GET, HEAD, POST";
     let (router, allowed) = match route {
-        Route::Jobs => (get(jobs::list_jobs), READ),
+        Route::Server => (get(server::describe_server), READ),
+        Route::Jobs => (get(jobs::list_jobs).post(job_actions::submit_job), READ_OR_POST),
         Route::Job => (get(jobs::show_job), READ),
-        Route::JobOutput => (get(jobs::job_output), READ),
+        Route::JobOutput => (get(output::job_output), READ),
         Route::JobDigest => (get(jobs::job_digest), READ),
+        Route::JobStop => (post(job_actions::stop_job), CHANGE),
+        Route::JobInput => (post(job_actions::send_input), CHANGE),
+        Route::JobResize => (post(job_actions::resize_terminal), CHANGE),
         Route::Queue => (get(operator::queue), READ),
         Route::QueuePause => (post(operator::pause), CHANGE),
         Route::QueueResume => (post(operator::resume), CHANGE),
@@ -301,9 +329,8 @@ async fn add_challenge(request: Request, next: Next) -> Response {
     let caller = request.extensions().get::<Credential>().cloned();
     let headers = request.headers().clone();
     let mut response = next.run(request).await;
-    // The API answers 403 only for a missing role.
-    if response.status() == StatusCode::FORBIDDEN
-        && let Some(Err(denied)) = caller.map(|caller| caller.require(CallerRole::Admin, &headers))
+    if let Some(MissingRole(role)) = response.extensions().get().copied()
+        && let Some(Err(denied)) = caller.map(|caller| caller.require(role, &headers))
     {
         denied.put_challenge(&mut response);
     }

@@ -29,7 +29,7 @@ use crate::outcome::{JobEnding, KillNote, Outcome, ResourceUsage, SIGTERM, Start
 use crate::output::redaction::Redactor;
 use crate::output::{LogStorage, Quota};
 use crate::process::shell::ShellChoice;
-use crate::process::{Host, PipelineReport, Process, ProcessTree};
+use crate::process::{Host, PipelineReport, Process, ProcessTree, TerminalSize};
 use crate::spec::Stdin;
 use crate::telemetry::ActorKind;
 use crate::telemetry::events::{self, CountedMessage, LiveActor, SurvivingJob};
@@ -91,6 +91,8 @@ pub(super) struct Job {
     resumed: Option<Box<Process>>,
     /// Input that came before the process ran.
     early_input: Vec<EarlyInput>,
+    /// The size for the terminal that came before the process ran.
+    early_size: Option<TerminalSize>,
     /// Held until the last process is gone.
     _watch: Option<Watch>,
     _alive: LiveActor,
@@ -174,6 +176,10 @@ impl Actor for JobActor {
                 reply.send(job.take_input(input)).ok();
                 return Ok(());
             }
+            JobMsg::Resize(size, reply) => {
+                reply.send(job.resize_terminal(size)).ok();
+                return Ok(());
+            }
             JobMsg::DeadlinePassed => Event::DeadlinePassed(job.guard.spec().limits.timeout),
             JobMsg::Timer(Timer::Grace) => Event::GraceExpired,
             JobMsg::Timer(Timer::Drain) => Event::DrainExpired,
@@ -211,6 +217,7 @@ impl Job {
             recent_start: None,
             starting: None,
             early_input: Vec::new(),
+            early_size: None,
             _watch: None,
             _alive: events::actor_started(ActorKind::Job),
         }
@@ -269,6 +276,9 @@ impl Job {
             Err(why) => Event::FailedToStart(why),
         };
         self.step(event, myself);
+        if let (Some(size), Some(terminal)) = (self.early_size.take(), &self.stdin) {
+            terminal.resize(size);
+        }
         for (input, reply) in std::mem::take(&mut self.early_input) {
             // The caller may have given up waiting.
             reply.send(self.take_input(input)).ok();
@@ -520,6 +530,20 @@ impl Job {
             StdinEnd::KeepOpen => Ok(receipt),
             StdinEnd::Close => self.end_input(receipt),
         }
+    }
+
+    /// Changes the size of the terminal, or keeps it for the start of the process.
+    fn resize_terminal(&mut self, size: TerminalSize) -> Result<(), InputError> {
+        let id = self.guard.id();
+        if !self.has_terminal() {
+            return Err(InputError::NoTerminal(id));
+        }
+        if self.state == State::Starting {
+            self.early_size = Some(size);
+            return Ok(());
+        }
+        let resized = self.stdin.as_ref().and_then(|terminal| terminal.resize(size));
+        resized.ok_or(InputError::Finished(id))
     }
 
     fn has_terminal(&self) -> bool {

@@ -10,10 +10,10 @@ use super::input_wait::{self, PromptRule};
 use super::messages::{Address, JobMsg};
 use super::stdin_writer::{InputError, InputReceipt, JobInput};
 use crate::ids::JobId;
-use crate::journal::{JournalError, JournalTicket};
+use crate::journal::{JournalError, JournalTicket, now_ms};
 use crate::outcome::{JobEnding, Outcome, StopBy};
 use crate::output::LogReader;
-use crate::process::{self, ProcessTree};
+use crate::process::{self, ProcessInfo, ProcessTree, TerminalSize};
 use crate::spec::{JobSpec, Stdin, Stream, StreamMode};
 
 /// A job, as the rest of the service sees it. Clones are cheap, and outlive the actor.
@@ -82,6 +82,12 @@ impl JobHandle {
     #[must_use]
     pub fn status(&self) -> JobStatus {
         self.shared.status.borrow().clone()
+    }
+
+    /// Returns a receiver that changes whenever the status does.
+    #[must_use]
+    pub fn watch_status(&self) -> watch::Receiver<JobStatus> {
+        self.shared.status.clone()
     }
 
     /// Returns the reader of the job's output.
@@ -194,6 +200,23 @@ impl JobHandle {
         self.shared.tree.get().map(|tree| tree.living_pids()).unwrap_or_default()
     }
 
+    /// Returns the first process of the job, while it runs.
+    #[must_use]
+    pub fn leader_pid(&self) -> Option<u32> {
+        match self.status().phase {
+            JobPhase::Running | JobPhase::Stopping => {
+                self.shared.tree.get().map(|tree| tree.leader_pid())
+            }
+            JobPhase::Queued | JobPhase::Finished(_) => None,
+        }
+    }
+
+    /// Describes the job's living processes. Blocks for a short time.
+    #[must_use]
+    pub fn list_processes(&self) -> Vec<ProcessInfo> {
+        self.shared.tree.get().map(|tree| tree.list_processes()).unwrap_or_default()
+    }
+
     /// Begins to end the job and does not wait for it. For a finished job, ends the surviving
     /// processes.
     pub fn stop(&self, request: StopRequest) {
@@ -259,15 +282,34 @@ impl JobHandle {
     /// If the job is not running, has no open input, or does not read its input.
     pub async fn send_input(&self, input: JobInput) -> Result<InputReceipt, InputError> {
         let Some(actor) = self.shared.actor.get() else {
-            return Err(match self.status().phase {
-                JobPhase::Queued | JobPhase::Running | JobPhase::Stopping => {
-                    InputError::NotStarted(self.id())
-                }
-                JobPhase::Finished(_) => InputError::Finished(self.id()),
-            });
+            return Err(self.no_actor_error());
         };
         let told = actor.ask(|reply| JobMsg::Input(input, reply)).await;
         told.unwrap_or(Err(InputError::Finished(self.id())))
+    }
+}
+
+impl JobHandle {
+    /// Changes the size of the running job's terminal.
+    ///
+    /// # Errors
+    /// If the job is not running, or not in a terminal.
+    pub async fn resize_terminal(&self, size: TerminalSize) -> Result<(), InputError> {
+        let Some(actor) = self.shared.actor.get() else {
+            return Err(self.no_actor_error());
+        };
+        let resized = actor.ask(|reply| JobMsg::Resize(size, reply)).await;
+        resized.unwrap_or(Err(InputError::Finished(self.id())))
+    }
+
+    /// The reason why a job without an actor takes no input.
+    fn no_actor_error(&self) -> InputError {
+        match self.status().phase {
+            JobPhase::Queued | JobPhase::Running | JobPhase::Stopping => {
+                InputError::NotStarted(self.id())
+            }
+            JobPhase::Finished(_) => InputError::Finished(self.id()),
+        }
     }
 }
 
@@ -319,6 +361,16 @@ pub struct JobStatus {
     pub submitted: Instant,
     /// The time at which the process was started, if it was.
     pub started: Option<Instant>,
+    pub times: JobTimes,
+}
+
+/// The moments of a job by the wall clock, in milliseconds since 1970. Unlike an `Instant` they stay
+/// the same after a restart of the server or of the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JobTimes {
+    pub submitted_ms: u64,
+    pub started_ms: Option<u64>,
+    pub finished_ms: Option<u64>,
 }
 
 /// The phase of a job, as its users see it.
@@ -333,7 +385,8 @@ pub enum JobPhase {
 
 impl JobStatus {
     pub(super) fn queued_now() -> Self {
-        Self { phase: JobPhase::Queued, submitted: Instant::now(), started: None }
+        let times = JobTimes { submitted_ms: now_ms(), started_ms: None, finished_ms: None };
+        Self { phase: JobPhase::Queued, submitted: Instant::now(), started: None, times }
     }
 
     /// Returns the ending, once the job has ended.

@@ -16,7 +16,7 @@ use super::records;
 use super::start::JobVariables;
 use super::state::TreeRemains;
 use crate::ids::JobId;
-use crate::journal::{InheritedVariable, JobInputs, JournalTicket, Record};
+use crate::journal::{InheritedVariable, JobInputs, JournalTicket, Record, now_ms, wall_ms_of};
 use crate::outcome::{JobEnding, JobFault, Outcome, StopBy};
 use crate::output::{self, ClosedLog, KeepOutput, LogBounds, LogName, LogReader, LogWriter};
 use crate::process::{Cwd, EnvVariable, OpenedDir, Process, ProcessTree};
@@ -262,9 +262,12 @@ impl JobGuard {
         Ok(())
     }
 
-    /// Sets the time at which the job was accepted by a previous server.
-    pub fn set_submitted(&self, submitted: Instant) {
-        self.status.send_modify(|status| status.submitted = submitted);
+    /// Sets the time at which the job was accepted by a previous server, by both clocks.
+    pub fn set_submitted(&self, submitted: Instant, submitted_ms: u64) {
+        self.status.send_modify(|status| {
+            status.submitted = submitted;
+            status.times.submitted_ms = submitted_ms;
+        });
     }
 
     /// Returns the record of what the start of this waiting job needs.
@@ -338,6 +341,7 @@ impl JobGuard {
         self.status.send_modify(|status| {
             status.phase = JobPhase::Running;
             status.started = Some(Instant::now());
+            status.times.started_ms = Some(now_ms());
         });
     }
 
@@ -362,8 +366,13 @@ impl JobGuard {
         self.span.end(&ending, queued);
         let record = self.record_end(&ending);
         let status = self.status.clone();
-        let publish =
-            move |ending| status.send_modify(|status| status.phase = JobPhase::Finished(ending));
+        let finished_ms = wall_ms_of(ending.at);
+        let publish = move |ending| {
+            status.send_modify(|status| {
+                status.phase = JobPhase::Finished(ending);
+                status.times.finished_ms = Some(finished_ms);
+            });
+        };
         match (record, Handle::try_current()) {
             // After a crash the kernel could not tell this ending again, so nobody hears of it
             // before it is recorded.

@@ -10,7 +10,7 @@ use super::handle::StopRequest;
 use super::stdin_writer::{InputError, InputReceipt, JobInput};
 use super::timers::Timer;
 use crate::outcome::{LimitKind, StartError};
-use crate::process::{Exit, Process};
+use crate::process::{Exit, Process, TerminalSize};
 use crate::telemetry::ActorKind;
 use crate::telemetry::events::CountedMessage;
 
@@ -32,6 +32,8 @@ pub(super) enum JobMsg {
     Stop(StopRequest),
     /// Sent by a client. The reply comes once the input is queued, not once it was read.
     Input(JobInput, RpcReplyPort<Result<InputReceipt, InputError>>),
+    /// Sent by a client: change the size of the terminal.
+    Resize(TerminalSize, RpcReplyPort<Result<(), InputError>>),
     /// Sent by the waiter task: the job's timeout is over.
     DeadlinePassed,
     Timer(Timer),

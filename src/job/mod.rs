@@ -28,7 +28,9 @@ mod timers;
 mod watchdog;
 
 pub use actor::SharedJobSettings;
-pub use handle::{JobHandle, JobPhase, JobStatus, Liveness, StopRequest, StreamError, measure_cpu};
+pub use handle::{
+    JobHandle, JobPhase, JobStatus, JobTimes, Liveness, StopRequest, StreamError, measure_cpu,
+};
 pub use input_wait::PromptRule;
 pub use job_guard::{
     JobGuard, PreviousEnd, create_job, keep_name, log_name, restore_finished_job, restore_open_job,

@@ -6,7 +6,7 @@ use crate::ids::JobId;
 use crate::job_key::JobKey;
 use crate::journal::{
     AcceptedJob, EndedJob, JobInputs, QueuedJob, Record, StartedJob, StartingJob, StoredEnding,
-    StoredJson, now_ms,
+    StoredJson, now_ms, wall_ms_of,
 };
 use crate::outcome::JobEnding;
 use crate::output::ClosedLog;
@@ -51,7 +51,7 @@ pub fn ended_record(
     log: Option<&ClosedLog>,
 ) -> Record {
     let to_ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    let at_ms = now_ms().saturating_sub(to_ms(ending.at.elapsed()));
+    let at_ms = wall_ms_of(ending.at);
     let elapsed = started.map(|started| to_ms(ending.at.duration_since(started)));
     Record::Ended(EndedJob {
         job,

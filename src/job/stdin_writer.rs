@@ -7,7 +7,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::ids::JobId;
-use crate::process::{EchoMode, InputPipe};
+use crate::process::{EchoMode, InputPipe, TerminalResizer, TerminalSize};
 
 /// The number of pieces of input that may wait for a job that does not read.
 const BACKLOG: usize = 64;
@@ -16,6 +16,8 @@ const BACKLOG: usize = 64;
 #[derive(Debug)]
 pub(super) struct StdinWriter {
     pieces: mpsc::Sender<StdinPiece>,
+    /// Set if the input is a terminal.
+    resizer: Option<TerminalResizer>,
 }
 
 #[derive(Debug)]
@@ -38,8 +40,14 @@ impl StdinWriter {
     /// Starts the task that writes to this pipe.
     pub(super) fn start(pipe: InputPipe) -> Self {
         let (pieces, queue) = mpsc::channel(BACKLOG);
+        let resizer = pipe.resizer();
         tokio::spawn(write_pieces(pipe, queue));
-        Self { pieces }
+        Self { pieces, resizer }
+    }
+
+    /// Changes the size of the terminal; `None` if there is none.
+    pub(super) fn resize(&self, size: TerminalSize) -> Option<()> {
+        self.resizer.as_ref()?.resize(size).ok()
     }
 
     /// Queues one piece, which is written when the job reads.
@@ -217,6 +225,8 @@ pub enum InputError {
         "job {0} does not read its input: what was sent before still waits; try again when it has read"
     )]
     Full(JobId),
+    #[error("job {0} does not run in a terminal, so that it has no size; start it with a terminal")]
+    NoTerminal(JobId),
 }
 
 impl InputError {
@@ -228,6 +238,7 @@ impl InputError {
             Self::NotStarted(_) => "job_queued",
             Self::Closed(_) => "input_closed",
             Self::Full(_) => "input_full",
+            Self::NoTerminal(_) => "no_terminal",
         }
     }
 }

@@ -98,6 +98,7 @@ pub(crate) fn spec(text: &str) -> JobSpec {
         client: crate::spec::JobClient::default(),
         session: crate::ids::CallerSession::Connection(1),
         drain_max: None,
+        key: None,
         trace: crate::trace::CallTrace::start(),
     }
 }

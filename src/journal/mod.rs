@@ -34,6 +34,7 @@ pub use handle::{Journal, JournalCounts, JournalHealth, JournalTicket};
 pub use record::{
     AcceptedJob, EndedJob, FreedNote, InheritedVariable, JobInputs, LastingApproval, NextNumber,
     QueuedJob, Record, StartedJob, StartingJob, StoredEnding, StoredJson, now_ms, restore_instant,
+    wall_ms_of,
 };
 pub use replay::{ReplayReport, replay_bytes};
 pub use state::{EndedRecords, JournalState, UnfinishedJob};

@@ -245,6 +245,13 @@ pub fn now_ms() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// Returns a moment of this process's clock, which is not in the future, as records store it.
+#[must_use]
+pub fn wall_ms_of(at: Instant) -> u64 {
+    let ago = u64::try_from(at.elapsed().as_millis()).unwrap_or(u64::MAX);
+    now_ms().saturating_sub(ago)
+}
+
 /// Returns the moment of this process's clock that is as long ago as a stored time. A time in the future, after
 /// a jump of the wall clock, is now; a time before this host was started is as early as the clock can say.
 #[must_use]

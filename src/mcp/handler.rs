@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use axum::http::request::Parts;
 use rmcp::model::{
@@ -36,6 +36,7 @@ use super::tools::{CallTurn, ToolCall};
 use super::{digest_resource, resources, server_info, tasks};
 use crate::ids::{CallerSession, TenantId};
 use crate::service::{CallerIdentity, CallerRole, JobService, JobVariables, TenantClient};
+use crate::spec::JobClient;
 use crate::telemetry::labels;
 
 /// The time for which clients may cache results that cannot change while the server runs.
@@ -61,6 +62,8 @@ pub(super) struct ServerState {
     pub(super) info: ServerConfig,
     /// The number of connections with a caller of their own so far.
     connections: AtomicU64,
+    /// The client that introduced itself first.
+    first_client: OnceLock<JobClient>,
 }
 
 impl Handler {
@@ -76,6 +79,7 @@ impl Handler {
             tool_set,
             info,
             connections: AtomicU64::new(0),
+            first_client: OnceLock::new(),
         });
         Self {
             shared,
@@ -118,6 +122,13 @@ impl Handler {
         Self { variables: Some(Arc::new(variables)), ..self }
     }
 
+    /// The client that introduced itself first: the only client of a server on standard input and
+    /// output.
+    #[must_use]
+    pub fn first_client(&self) -> Option<JobClient> {
+        self.shared.first_client.get().cloned()
+    }
+
     /// The requests that this server answers on JSON lines.
     #[must_use]
     pub fn offered_methods(&self) -> OfferedMethods {
@@ -147,6 +158,7 @@ impl ServerHandler for Handler {
     ) -> Result<InitializeResult, ErrorData> {
         context.peer.set_peer_info(request.clone());
         let mut result = self.negotiate_initialize(&request)?;
+        self.remember_client(&self.tenant_client(&context)?);
         result.capabilities.extensions = None;
         Ok(result)
     }
@@ -182,6 +194,7 @@ impl ServerHandler for Handler {
         let ServerState { settings, tool_set, .. } = &*self.shared;
         let tool = tool_set.find(&request.name)?;
         let client = &self.tenant_client(&context)?;
+        self.remember_client(client);
         let arguments = request.arguments.take();
         let budget = TokenBudget::from_call(arguments.as_ref(), settings.reply_tokens());
         let approval = ApprovalRetry::from_request(&request);
@@ -491,6 +504,11 @@ impl Handler {
             Some(variables) => client.with_variables(Arc::clone(variables)),
             None => client,
         })
+    }
+
+    /// Remembers the first client. Modern clients introduce themselves with each call.
+    fn remember_client(&self, client: &TenantClient) {
+        self.shared.first_client.get_or_init(|| client.caller().job_client());
     }
 
     /// The tenant of a request, if it is known.

@@ -1,17 +1,15 @@
 //! The state of jobs for callers outside MCP: the structured form of replies, with secrets masked.
 
-use rmcp::model::JsonObject;
 use serde_json::Value;
 
 use super::handler::Handler;
+use super::job_fields::{process_fields, request_fields};
 use super::reply::{
-    DigestError, MAX_LISTED, ReplyPart, ToolReply, client_fields, mask_value, read_summary,
-    summary_fields,
+    DigestError, MAX_LISTED, ReplyPart, ToolReply, mask_value, read_summary, summary_fields,
 };
 use super::settings::ResultFormat;
-use super::snapshot::JobSnapshot;
-use crate::ids::JobNumber;
-use crate::service::{CallerIdentity, CallerRole, FindError, JobHandle, JobPhase, TenantClient};
+use super::snapshot::{JobSnapshot, State};
+use crate::service::{CallerIdentity, CallerRole, JobHandle, JobPhase, TenantClient};
 
 /// The phase of a job's life, as a filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,37 +38,49 @@ impl JobState {
     }
 }
 
+/// The parts of a job's state that a caller wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JobDetail {
+    /// The fields that lists have.
+    Summary,
+    /// These, and the processes of a running job.
+    WithProcesses,
+}
+
 impl Handler {
-    /// Returns the state of one job: the fields of a structured reply, without output.
-    ///
-    /// # Errors
-    /// Fails if there is no such job.
+    /// Returns the state of one job: the fields of a structured reply, without output, and those of
+    /// its request.
     pub async fn describe_job(
         &self,
         caller: CallerIdentity,
-        job: JobNumber,
-    ) -> Result<Value, FindError> {
+        job: &JobHandle,
+        detail: JobDetail,
+    ) -> Value {
         let client = self.client_for(caller);
-        let job = client.find(client.job_id(job)).await?;
-        let now = JobSnapshot::take(&client, &job).await;
+        let now = JobSnapshot::take(&client, job).await;
+        let mut fields = request_fields(job);
+        if let (JobDetail::WithProcesses, State::Running(_) | State::Stopping) =
+            (detail, &now.state)
+        {
+            let job = job.clone();
+            let listed = tokio::task::spawn_blocking(move || job.list_processes()).await;
+            fields.insert("processes".into(), process_fields(listed.unwrap_or_default()));
+        }
         let bare = ToolReply::for_job(&now, None, ResultFormat::Structured);
-        let reply = name_fields(&job)
-            .into_iter()
-            .fold(bare, |reply, (name, it)| reply.with_field(&name, it));
-        Ok(to_structured(&client, reply))
+        let add = |reply: ToolReply, (name, value): (String, Value)| reply.with_field(&name, value);
+        to_structured(&client, fields.into_iter().fold(bare, add))
     }
 
     /// Returns the facts of a job's output, with secrets masked.
     ///
     /// # Errors
-    /// Fails if there is no such job, or if its output cannot be read.
+    /// Fails if the output cannot be read.
     pub async fn digest_job(
         &self,
         caller: CallerIdentity,
-        job: JobNumber,
+        job: &JobHandle,
     ) -> Result<Value, DigestError> {
         let client = self.client_for(caller);
-        let job = client.find(client.job_id(job)).await?;
         let mut fields = summary_fields(&*read_summary(job.output()).await?, MAX_LISTED);
         mask_value(&mut fields, &client.redactor());
         Ok(fields)
@@ -89,7 +99,7 @@ impl Handler {
         let mut parts = Vec::new();
         for job in jobs.iter().filter(is_selected).take(limit) {
             let now = JobSnapshot::take(&client, job).await;
-            parts.push(ReplyPart::for_list(&now, String::new(), name_fields(job)));
+            parts.push(ReplyPart::for_list(&now, String::new(), request_fields(job)));
         }
         to_structured(&client, ToolReply::for_jobs(Some(String::new()), parts))
     }
@@ -103,7 +113,7 @@ impl Handler {
             let tenant = job.id().tenant();
             let client = self.client_for(CallerIdentity { tenant, role: CallerRole::Read });
             let now = JobSnapshot::take(&client, job).await;
-            let mut fields = name_fields(job);
+            let mut fields = request_fields(job);
             fields.insert("tenant".into(), tenant.name().into());
             parts.push(ReplyPart::for_list(&now, String::new(), fields));
         }
@@ -115,17 +125,4 @@ impl Handler {
 fn to_structured(client: &TenantClient, reply: ToolReply) -> Value {
     let masked = reply.with_hint(None).masked(&client.redactor());
     masked.into_result(ResultFormat::Structured).structured_content.unwrap_or_default()
-}
-
-/// The fields that identify a job beside its number.
-fn name_fields(job: &JobHandle) -> JsonObject {
-    let spec = job.spec();
-    let mut fields = JsonObject::new();
-    fields.insert("command".into(), spec.program.display().into());
-    if let Some(description) = &spec.description {
-        fields.insert("description".into(), description.as_str().into());
-    }
-    fields.insert("trace_id".into(), spec.trace.context.trace_id.to_string().into());
-    fields.extend(client_fields(&spec.client));
-    fields
 }

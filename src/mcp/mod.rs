@@ -23,6 +23,8 @@ mod digest_resource;
 mod fixtures;
 mod handler;
 mod instrumented_handler;
+mod job_fields;
+mod job_request;
 mod job_status;
 mod reply;
 mod resources;
@@ -38,7 +40,8 @@ mod tools;
 pub use cursor::ParsedCursor;
 pub use handler::Handler;
 pub use instrumented_handler::{InstrumentedHandler, NetworkTransport};
-pub use job_status::JobState;
+pub use job_request::{JobRequestError, job_request_schema};
+pub use job_status::{JobDetail, JobState};
 pub use reply::DigestError;
 pub use server_info::{Eras, OfferedMethods, list_methods};
 pub use settings::{

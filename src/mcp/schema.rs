@@ -124,26 +124,27 @@ impl ToolSpec {
     }
 
     fn input_schema(&self) -> JsonObject {
-        let properties: Map<String, Value> = self
-            .fields
-            .iter()
-            .map(|field| (field.name.to_owned(), Value::Object(field.schema())))
-            .collect();
-        let required: Vec<&str> = self
-            .fields
-            .iter()
-            .filter(|field| field.presence == ArgPresence::Required)
-            .map(|field| field.name)
-            .collect();
-        let mut schema = Map::new();
-        schema.insert("type".into(), "object".into());
-        schema.insert("properties".into(), Value::Object(properties));
-        if !required.is_empty() {
-            schema.insert("required".into(), required.into());
-        }
-        schema.insert("additionalProperties".into(), false.into());
-        schema
+        build_schema(self.fields)
     }
+}
+
+/// Builds the schema of an object with these fields.
+pub(crate) fn build_schema(fields: &[ArgSpec]) -> JsonObject {
+    let properties: Map<String, Value> =
+        fields.iter().map(|field| (field.name.to_owned(), Value::Object(field.schema()))).collect();
+    let required: Vec<&str> = fields
+        .iter()
+        .filter(|field| field.presence == ArgPresence::Required)
+        .map(|field| field.name)
+        .collect();
+    let mut schema = Map::new();
+    schema.insert("type".into(), "object".into());
+    schema.insert("properties".into(), Value::Object(properties));
+    if !required.is_empty() {
+        schema.insert("required".into(), required.into());
+    }
+    schema.insert("additionalProperties".into(), false.into());
+    schema
 }
 
 impl ArgSpec {

@@ -227,9 +227,12 @@ impl TaskPhase {
                 Outcome::Stopped { by: StopBy::Cancel }
                 | Outcome::NotRun { by: StopBy::Cancel, .. } => Self::Cancelled,
                 Outcome::Lost { .. } => Self::Lost,
-                Outcome::Stopped { by: StopBy::Client | StopBy::Shutdown | StopBy::NoSlot }
+                Outcome::Stopped {
+                    by: StopBy::Client | StopBy::Operator | StopBy::Shutdown | StopBy::NoSlot,
+                }
                 | Outcome::NotRun {
-                    by: StopBy::Client | StopBy::Shutdown | StopBy::NoSlot, ..
+                    by: StopBy::Client | StopBy::Operator | StopBy::Shutdown | StopBy::NoSlot,
+                    ..
                 }
                 | Outcome::Exited { .. }
                 | Outcome::Signaled { .. }

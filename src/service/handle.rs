@@ -20,7 +20,7 @@ use super::tenancy::{CallerIdentity, JobNumbers};
 use super::tenant_client::TenantClient;
 use super::unreported_jobs::UnreportedJobs;
 use crate::confinement::SandboxPaths;
-use crate::ids::CallerSession;
+use crate::ids::{CallerSession, JobId, TenantId};
 use crate::job::{JobHandle, JobVariables, SharedJobSettings, StopRequest};
 use crate::outcome::StopBy;
 use crate::output::redaction::Redactor;
@@ -187,6 +187,12 @@ impl JobService {
         self.supervisor.list(None).await
     }
 
+    /// The directory of jobs that name none.
+    #[must_use]
+    pub fn default_directory(&self) -> PathBuf {
+        self.defaults().cwd.clone()
+    }
+
     /// The current defaults of submissions.
     pub(super) fn defaults(&self) -> Arc<SubmissionDefaults> {
         Arc::clone(&self.defaults.read().unwrap_or_else(PoisonError::into_inner))
@@ -292,6 +298,20 @@ pub struct LiveSettings {
     pub quota: QuotaLimits,
 }
 
+/// An operator's use of the job of another tenant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ForeignAccess {
+    ReadState,
+    ReadOutput,
+    ReadDigest,
+    Stop,
+    /// Typed this many bytes.
+    Input {
+        bytes: usize,
+    },
+    Resize,
+}
+
 /// The next step of the server after a drain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AfterDrain {
@@ -375,6 +395,39 @@ impl JobService {
     /// Records a new log filter.
     pub fn record_log_filter(&self, what: &str, by: CallerIdentity) {
         self.record_operation("log_filter_changed", what, by);
+    }
+
+    /// Records that an operator read or changed the job of another tenant. Reads are only audited:
+    /// a program may read often.
+    pub fn record_foreign_access(&self, access: ForeignAccess, job: JobId, by: CallerIdentity) {
+        let tenant = job.tenant();
+        match access {
+            ForeignAccess::ReadState => self.audit_read("state", job, by),
+            ForeignAccess::ReadOutput => self.audit_read("output", job, by),
+            ForeignAccess::ReadDigest => self.audit_read("digest", job, by),
+            ForeignAccess::Stop => {
+                self.record_operation("job_stopped", &format!("job {job} of {tenant}"), by);
+            }
+            ForeignAccess::Input { bytes } => {
+                let detail = format!("{bytes} bytes to job {job} of {tenant}");
+                self.record_operation("job_input_sent", &detail, by);
+            }
+            ForeignAccess::Resize => {
+                let detail = format!("terminal of job {job} of {tenant}");
+                self.record_operation("job_terminal_resized", &detail, by);
+            }
+        }
+    }
+
+    fn audit_read(&self, part: &str, job: JobId, by: CallerIdentity) {
+        let detail = format!("{part} of job {job} of {} (by {})", job.tenant(), by.tenant);
+        self.admission.write_note("job_read", &detail);
+    }
+
+    /// Records that an operator listed the jobs of another tenant, or of all.
+    pub fn record_foreign_list(&self, tenant: Option<TenantId>, by: CallerIdentity) {
+        let whose = tenant.map_or("all tenants", TenantId::name);
+        self.admission.write_note("jobs_listed", &format!("jobs of {whose} (by {})", by.tenant));
     }
 
     /// Returns the state of the queue, its lanes and its tenants.

@@ -26,7 +26,7 @@ pub use confinement::{
     Bound, ConfineError, ConfinementRules, ConfinementTerms, LimitSetting, LimitTerms, NetworkRule,
 };
 pub use files::{DirectoryEntry, DirectoryListing, FileError, FileKind, FilePage, WriteOutcome};
-pub use handle::{AfterDrain, JobService, LiveSettings, ServiceSettings};
+pub use handle::{AfterDrain, ForeignAccess, JobService, LiveSettings, ServiceSettings};
 pub use output::{ContentKind, JobOutput};
 pub use restore::PreviousServer;
 pub use seen_output::SeenOutput;
@@ -39,17 +39,17 @@ pub use tenant_client::{MissingCommand, TenantClient};
 pub use unreported_jobs::ReportTo;
 
 pub use crate::job::{
-    InputError, InputReceipt, JobHandle, JobInput, JobPhase, JobStatus, JobVariables, KeyPress,
-    Liveness, PreviousEnd, PromptRule, PumpGate, SharedJobSettings, StdinEnd, StopRequest,
-    StreamError,
+    InputError, InputReceipt, JobHandle, JobInput, JobPhase, JobStatus, JobTimes, JobVariables,
+    KeyPress, Liveness, PreviousEnd, PromptRule, PumpGate, SharedJobSettings, StdinEnd,
+    StopRequest, StreamError,
 };
 pub use crate::output::RawReader;
-pub use crate::process::EchoMode;
 pub use crate::process::sandbox::{ConfinementUnavailable, OnUnavailable, SandboxSupport};
+pub use crate::process::{EchoMode, ProcessInfo, TerminalSize};
 pub use crate::spec::DEFAULT_LANE;
 pub use crate::supervisor::{
     FindError, HoldingJobs, HostResource, LaneLimits, LaneOverview, Pressure, PressureLevels,
     PressureWatch, QueueLimits, QueueOverview, QueuePosition, Retention, RetentionBounds,
-    TenantLimits, TenantOverview, UnknownLane, WaitsFor,
+    SubmitRefusal, TenantLimits, TenantOverview, UnknownLane, WaitsFor,
 };
 pub use crate::telemetry::QueueStats;

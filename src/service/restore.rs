@@ -7,7 +7,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::admission::{AdmissionControl, open_allowed_dir};
 use crate::ids::JobId;
-use crate::job::{self, JobGuard, JobHandle, JobPhase, JobStatus, PreviousEnd, SharedJobSettings};
+use crate::job::{
+    self, JobGuard, JobHandle, JobPhase, JobStatus, JobTimes, PreviousEnd, SharedJobSettings,
+};
 use crate::journal::{
     EndedRecords, FreedNote, JobInputs, JournalState, QueuedJob, StoredJson, UnfinishedJob,
     restore_instant,
@@ -81,7 +83,12 @@ impl Restorer<'_> {
         let started = ended.started_at_ms.map(|_| at.checked_sub(elapsed).unwrap_or(at));
         let submitted = restore_instant(accepted.at_ms).min(started.unwrap_or(at));
         let phase = JobPhase::Finished(ended.ending.restore(at));
-        let status = JobStatus { phase, submitted, started };
+        let times = JobTimes {
+            submitted_ms: accepted.at_ms,
+            started_ms: ended.started_at_ms,
+            finished_ms: Some(ended.at_ms),
+        };
+        let status = JobStatus { phase, submitted, started, times };
         // Processes that cannot be followed were ended, and the job has its outcome.
         let process = self.processes.remove(&job::keep_name(id)).and_then(Result::ok);
         let log = ended.log.and_then(|log| log.read().ok());
@@ -168,33 +175,35 @@ impl Restorer<'_> {
         let spec: JobSpec = read_spec(id, &accepted.spec)?;
         let submitted = restore_instant(accepted.at_ms);
         let started_record = started;
-        let started_at = started.map(|it| it.at_ms).or(starting.map(|it| it.at_ms));
-        let started_at = started_at.map(|at| restore_instant(at).max(submitted));
+        let started_ms = started.map(|it| it.at_ms).or(starting.map(|it| it.at_ms));
+        let started_at = started_ms.map(|at| restore_instant(at).max(submitted));
+        let times = JobTimes { submitted_ms: accepted.at_ms, started_ms, finished_ms: None };
+        let status = |phase| JobStatus { phase, submitted, started: started_at, times };
         let process = self.processes.remove(&job::keep_name(id));
         let (handle, stage) = match (process, started_at, queued) {
-            (Some(Err(why)), started, _) => {
+            (Some(Err(why)), _, _) => {
                 let why = format!("its processes could not be taken over and were ended: {why}");
-                self.restore_lost(id, spec, JobPhase::Running, submitted, started, &why)
+                self.restore_lost(id, spec, status(JobPhase::Running), &why)
             }
             (Some(Ok(process)), started, _) => {
                 let started = Some(started.unwrap_or_else(Instant::now));
-                let status = JobStatus { phase: JobPhase::Running, submitted, started };
+                let status = JobStatus { started, ..status(JobPhase::Running) };
                 self.restore_open(id, spec, status, Some(process))
             }
             (None, None, Some(QueuedJob { inputs, .. })) => {
-                self.restore_queued(id, spec, submitted, inputs)
+                self.restore_queued(id, spec, status(JobPhase::Queued), inputs)
             }
             (None, None, None) => {
                 let why = "the server ended before this job began; nothing was run";
-                self.restore_lost(id, spec, JobPhase::Queued, submitted, None, why)
+                self.restore_lost(id, spec, status(JobPhase::Queued), why)
             }
-            (None, Some(started), _) => {
+            (None, Some(_), _) => {
                 let why = if started_record.is_some() {
                     "the server ended while this job ran, and its processes were not found afterwards; its ending is unknown"
                 } else {
                     "the server ended while this job was being started; it may have run, and its ending is unknown"
                 };
-                self.restore_lost(id, spec, JobPhase::Running, submitted, Some(started), why)
+                self.restore_lost(id, spec, status(JobPhase::Running), why)
             }
         };
         let on_end = self.admission.audit_at_end();
@@ -207,7 +216,7 @@ impl Restorer<'_> {
         &self,
         id: JobId,
         mut spec: JobSpec,
-        submitted: Instant,
+        status: JobStatus,
         mut inputs: JobInputs,
     ) -> (JobHandle, RestoredStage) {
         let variables = inputs.inherited.take().map(|inherited| {
@@ -219,7 +228,7 @@ impl Restorer<'_> {
         let cwd = open_allowed_dir(&self.admission.host, &self.admission.rules(), &spec.cwd);
         let refusal = cwd.as_ref().err().map(ToString::to_string);
         let (guard, handle) = job::create_job(id, spec, cwd.ok(), variables, self.settings);
-        guard.set_submitted(submitted);
+        guard.set_submitted(status.submitted, status.times.submitted_ms);
         let stage = match refusal {
             None => RestoredStage::Queued(guard),
             Some(why) => {
@@ -235,12 +244,9 @@ impl Restorer<'_> {
         &self,
         id: JobId,
         spec: JobSpec,
-        phase: JobPhase,
-        submitted: Instant,
-        started: Option<Instant>,
+        status: JobStatus,
         why: &str,
     ) -> (JobHandle, RestoredStage) {
-        let status = JobStatus { phase, submitted, started };
         let handle = match self.open_job(id, spec, status) {
             Ok((guard, handle)) => {
                 guard.finish_lost(why.to_owned());

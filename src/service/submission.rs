@@ -279,6 +279,7 @@ impl Submission {
             client: caller.job_client(),
             session: caller.session.clone(),
             drain_max: self.drain_max,
+            key: self.key,
             trace: caller.trace.clone(),
         })
     }

@@ -62,12 +62,12 @@ pub use spawner::Spawner;
 pub use start_error::{StartError, TaskLimit};
 pub use stdio::{
     EchoMode, InputPipe, LaunchStdin, OutputPipe, PipelineReport, ReportMode, StreamMode,
-    wait_until_readable,
+    TerminalResizer, TerminalSize, wait_until_readable,
 };
 pub use syscalls::{
     block_child_signals, block_in_place, limit_retained_memory, thread_cpu_time, trim_memory,
 };
 pub use tree::{
-    Exit, ExitKind, InputActivity, LeaderProcess, ProcessTree, ResourceUsage, StoppedProcesses,
-    TreeActivity, TreeLoad, count_processes_by_session, measure_trees,
+    Exit, ExitKind, InputActivity, LeaderProcess, ProcessInfo, ProcessTree, ResourceUsage,
+    StoppedProcesses, TreeActivity, TreeLoad, count_processes_by_session, measure_trees,
 };

@@ -271,6 +271,16 @@ impl InputPipe {
         }
     }
 
+    /// Returns what changes the size of the terminal; `None` for a pipe, or if the process has no
+    /// file to spare.
+    #[must_use]
+    pub fn resizer(&self) -> Option<TerminalResizer> {
+        match self.end {
+            EndOfInput::Close => None,
+            EndOfInput::EndOfFileKey => self.file.get_ref().try_clone().ok().map(TerminalResizer),
+        }
+    }
+
     /// Takes a writable file that does not block.
     pub(crate) fn new(file: OwnedFd, end: EndOfInput) -> io::Result<Self> {
         Ok(Self { file: syscalls::register(file, Interest::WRITABLE)?, end, kept: None })
@@ -330,7 +340,38 @@ fn write(file: &OwnedFd, bytes: &[u8]) -> io::Result<usize> {
 
 // A new terminal for a process.
 
-const SIZE: Winsize = Winsize { ws_row: 40, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
+const SIZE: TerminalSize = TerminalSize { rows: 40, columns: 120 };
+
+/// The size of a terminal, in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TerminalSize {
+    /// The number of lines.
+    pub rows: u16,
+    /// The number of characters in a line.
+    pub columns: u16,
+}
+
+impl TerminalSize {
+    /// Gives this size to a terminal; its foreground processes get SIGWINCH.
+    fn set(self, terminal: impl AsFd) -> io::Result<()> {
+        let Self { rows: ws_row, columns: ws_col } = self;
+        Ok(tcsetwinsize(terminal, Winsize { ws_row, ws_col, ws_xpixel: 0, ws_ypixel: 0 })?)
+    }
+}
+
+/// Changes the size of a job's terminal, also while the job does not read its input.
+#[derive(Debug)]
+pub struct TerminalResizer(OwnedFd);
+
+impl TerminalResizer {
+    /// Gives the terminal this size.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub fn resize(&self, size: TerminalSize) -> io::Result<()> {
+        size.set(&self.0)
+    }
+}
 
 /// A pseudoterminal: our side, which does not block, and the path of the process's side.
 ///
@@ -347,7 +388,7 @@ impl PtyPair {
         grantpt(&ours)?;
         unlockpt(&ours)?;
         ioctl_fionbio(&ours, true)?;
-        tcsetwinsize(&ours, SIZE)?;
+        SIZE.set(&ours)?;
         let theirs = ptsname(&ours, Vec::new())?;
         Ok(Self { ours, theirs })
     }

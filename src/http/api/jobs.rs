@@ -1,35 +1,25 @@
-//! `/jobs`, `/jobs/{id}`, `/jobs/{id}/digest` and `/jobs/{id}/output`: the state of jobs and the
-//! facts of their output in the structured form of the tools' replies, and the bytes that the jobs
-//! wrote.
+//! `/jobs`, `/jobs/{id}` and `/jobs/{id}/digest`: the state of jobs and the facts of their output in
+//! the structured form of the tools' replies.
 
-use std::io;
-use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Extension;
-use axum::body::{Body, Bytes};
 use axum::extract::{Path, State};
-use axum::http::header::{
-    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LENGTH,
-    CONTENT_RANGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, VARY, X_CONTENT_TYPE_OPTIONS,
-};
-use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
+use axum::http::Uri;
 use axum::response::Response;
-use futures_util::stream;
-use tokio::sync::OwnedSemaphorePermit;
-use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
-use super::negotiation::{Coding, ContentTag, Encoder, ResponsePlan, plan_response};
+use super::access::JobAccess;
 use super::request::{ApiError, ApiState, QueryParams, json_response, require_operator};
-use crate::ids::{JobId, TenantId};
-use crate::mcp::JobState;
-use crate::service::{CallerIdentity, ContentKind, JobOutput, RawReader, TenantClient};
-use crate::spec::Stream;
-use crate::telemetry::events;
+use crate::mcp::{JobDetail, JobState};
+use crate::service::{CallerIdentity, ForeignAccess, JobHandle};
 
 const DEFAULT_LIMIT: usize = 20;
 const MAX_LIMIT: usize = 200;
+
+/// The longest wait for the end of a job, in seconds.
+const MAX_WAIT_S: usize = 60;
 
 const STATE_VALUES: [(&str, Option<JobState>); 5] = [
     ("queued", Some(JobState::Queued)),
@@ -46,21 +36,6 @@ enum JobScope {
     All,
 }
 
-/// Returns the identity whose jobs a caller sees: its own tenant or, for an operator, the tenant in
-/// the query.
-fn identity_for(
-    caller: CallerIdentity,
-    params: &QueryParams<'_>,
-) -> Result<CallerIdentity, ApiError> {
-    match params.value("tenant") {
-        None => Ok(caller),
-        Some(name) => {
-            require_operator(caller)?;
-            Ok(CallerIdentity { tenant: TenantId::parse(name)?, ..caller })
-        }
-    }
-}
-
 /// Lists jobs, newest first: the caller's own, or all for an operator.
 pub(in crate::http) async fn list_jobs(
     State(api): State<Arc<ApiState>>,
@@ -74,27 +49,47 @@ pub(in crate::http) async fn list_jobs(
         .choice("all", &[("1", JobScope::All), ("0", JobScope::Own)])?
         .unwrap_or(JobScope::Own)
     {
-        JobScope::Own => Ok(json_response(
-            &api.handler.list_jobs(identity_for(caller, &params)?, state, limit).await,
-        )),
+        JobScope::Own => {
+            let access = JobAccess::new(caller, &params)?;
+            if access.is_foreign() {
+                api.service.record_foreign_list(Some(access.identity.tenant), caller);
+            }
+            Ok(json_response(&api.handler.list_jobs(access.identity, state, limit).await))
+        }
         JobScope::All => {
             require_operator(caller)?;
+            api.service.record_foreign_list(None, caller);
             Ok(json_response(&api.handler.list_all_jobs(state, limit).await))
         }
     }
 }
 
-/// Answers with the state of one job.
+/// Answers with the state of one job, at once or when it has finished.
 pub(in crate::http) async fn show_job(
     State(api): State<Arc<ApiState>>,
     Extension(caller): Extension<CallerIdentity>,
     Path(job): Path<String>,
     uri: Uri,
 ) -> Result<Response, ApiError> {
-    let params = QueryParams::parse(uri.query(), &["tenant"])?;
-    Ok(json_response(
-        &api.handler.describe_job(identity_for(caller, &params)?, job.parse()?).await?,
-    ))
+    let params = QueryParams::parse(uri.query(), &["tenant", "wait_s"])?;
+    let wait = params.count_from("wait_s", 0, MAX_WAIT_S)?.unwrap_or(0);
+    let access = JobAccess::new(caller, &params)?;
+    let job = access.find(&api, &job, ForeignAccess::ReadState).await?;
+    wait_for_end(&api, &job, Duration::from_secs(wait as u64)).await;
+    let state = api.handler.describe_job(access.identity, &job, JobDetail::WithProcesses).await;
+    Ok(json_response(&state))
+}
+
+/// Waits until the job has finished, the time is over, or another server takes over.
+async fn wait_for_end(api: &ApiState, job: &JobHandle, time: Duration) {
+    let ended = async {
+        tokio::select! {
+            _ = job.finished() => {}
+            () = api.streams.cancelled() => {}
+        }
+    };
+    // The state of the job says whether it has ended.
+    timeout(time, ended).await.ok();
 }
 
 /// Answers with the facts of one job's output.
@@ -105,245 +100,7 @@ pub(in crate::http) async fn job_digest(
     uri: Uri,
 ) -> Result<Response, ApiError> {
     let params = QueryParams::parse(uri.query(), &["tenant"])?;
-    Ok(json_response(&api.handler.digest_job(identity_for(caller, &params)?, job.parse()?).await?))
-}
-
-const STREAM_VALUES: [(&str, Stream); 2] = [("stdout", Stream::Stdout), ("stderr", Stream::Stderr)];
-const DOWNLOAD_VALUES: [(&str, OutputUse); 2] =
-    [("1", OutputUse::Download), ("0", OutputUse::View)];
-
-/// The number of output bytes that could not be kept and so are missing from the response, if any.
-const DROPPED_BYTES: HeaderName = HeaderName::from_static("x-shellyard-dropped-bytes");
-
-/// The use that the client makes of the output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum OutputUse {
-    View,
-    Download,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct OutputRequest {
-    job: JobId,
-    stream: Option<Stream>,
-    purpose: OutputUse,
-}
-
-impl OutputRequest {
-    fn read(client: &TenantClient, job: &str, params: &QueryParams<'_>) -> Result<Self, ApiError> {
-        Ok(Self {
-            job: client.job_id(job.parse()?),
-            stream: params.choice("stream", &STREAM_VALUES)?,
-            purpose: params.choice("download", &DOWNLOAD_VALUES)?.unwrap_or(OutputUse::View),
-        })
-    }
-
-    /// `job-12-stderr.log`
-    fn file_name(&self, kind: ContentKind) -> String {
-        let stream = self.stream.map(|stream| format!("-{}", stream.name())).unwrap_or_default();
-        let ending = match kind {
-            ContentKind::Text => "log",
-            ContentKind::Known(_) | ContentKind::Bytes => "bin",
-        };
-        format!("job-{}{stream}.{ending}", self.job)
-    }
-
-    /// The tag of content that will never change: job, stream, length, and the server that counted
-    /// them.
-    fn tag(&self, output: &JobOutput, server: u64) -> Option<ContentTag> {
-        let stream = self.stream.map_or("output", Stream::name);
-        let tenant = self.job.tenant();
-        let job = self.job;
-        let name = format!("{server:x}-{tenant}-{job}-{stream}-{}", output.length());
-        output.is_complete().then(|| ContentTag::new(name))
-    }
-}
-
-/// Sends the output of a job.
-pub(in crate::http) async fn job_output(
-    State(api): State<Arc<ApiState>>,
-    Extension(caller): Extension<CallerIdentity>,
-    Path(job): Path<String>,
-    Parts { method, uri, headers, .. }: Parts,
-) -> Result<Response, ApiError> {
-    let params = QueryParams::parse(uri.query(), &["stream", "download", "tenant"])?;
-    let client = api.service.tenant_client(identity_for(caller, &params)?, "api");
-    let request = OutputRequest::read(&client, &job, &params)?;
-    let output = JobOutput::open(&client.find(request.job).await?, request.stream)?;
-    let tag = request.tag(&output, api.server);
-    let plan = plan_response(&method, &headers, output.length(), tag.as_ref());
-    let response = OutputResponse { api: &api, request, output, tag };
-    match plan {
-        ResponsePlan::Outside => Err(ApiError::Outside { length: response.output.length() }),
-        ResponsePlan::NotModified(coding) => response.not_modified(coding),
-        ResponsePlan::Whole(coding) => response.whole(coding).await,
-        ResponsePlan::Part(range) => response.part(range).await,
-    }
-}
-
-/// The response to a request for output.
-struct OutputResponse<'a> {
-    api: &'a ApiState,
-    request: OutputRequest,
-    output: JobOutput,
-    tag: Option<ContentTag>,
-}
-
-impl OutputResponse<'_> {
-    fn not_modified(&self, coding: Coding) -> Result<Response, ApiError> {
-        let mut response = Response::new(Body::empty());
-        *response.status_mut() = StatusCode::NOT_MODIFIED;
-        self.describe(response.headers_mut(), coding)?;
-        Ok(response)
-    }
-
-    async fn whole(self, coding: Coding) -> Result<Response, ApiError> {
-        let length = self.output.length();
-        // An encoder takes memory: while too many are active, bytes are sent uncompressed.
-        let permit = match coding {
-            Coding::Identity => None,
-            Coding::Gzip | Coding::Zstd => Arc::clone(&self.api.encoders).try_acquire_owned().ok(),
-        };
-        let coding = if permit.is_some() { coding } else { Coding::Identity };
-        let (kind, mut body) = self.open(0..length, coding).await?;
-        body.permit = permit;
-        let mut response = Response::new(body.into_body());
-        let headers = response.headers_mut();
-        self.describe(headers, coding)?;
-        self.describe_content(headers, kind)?;
-        match coding {
-            Coding::Identity => set_header(headers, CONTENT_LENGTH, &length.to_string())?,
-            Coding::Gzip | Coding::Zstd => set_header(headers, CONTENT_ENCODING, coding.name())?,
-        }
-        Ok(response)
-    }
-
-    async fn part(self, range: Range<u64>) -> Result<Response, ApiError> {
-        let total = self.output.length();
-        let length = range.end - range.start;
-        let content_range = format!("bytes {}-{}/{total}", range.start, range.end - 1);
-        let (kind, body) = self.open(range, Coding::Identity).await?;
-        let mut response = Response::new(body.into_body());
-        *response.status_mut() = StatusCode::PARTIAL_CONTENT;
-        let headers = response.headers_mut();
-        self.describe(headers, Coding::Identity)?;
-        self.describe_content(headers, kind)?;
-        set_header(headers, CONTENT_RANGE, &content_range)?;
-        set_header(headers, CONTENT_LENGTH, &length.to_string())?;
-        Ok(response)
-    }
-
-    /// Returns the kind of the content, and the bytes of a range, ready to be read.
-    async fn open(
-        &self,
-        range: Range<u64>,
-        coding: Coding,
-    ) -> Result<(ContentKind, OutputBody), ApiError> {
-        let job = self.request.job;
-        let output = &self.output;
-        let unreadable = |error: &io::Error| events::output_unreadable(job, error);
-        let hole = output.find_first_hole(range.clone()).await.inspect_err(unreadable)?;
-        if let Some(hole) = hole {
-            return Err(ApiError::NotKept { hole });
-        }
-        let kind = output.kind().await.inspect_err(unreadable)?;
-        let blocks = output.read(range).await.inspect_err(unreadable)?;
-        let encoder = Encoder::new(coding)?;
-        Ok((kind, OutputBody { job, blocks, encoder, permit: None }))
-    }
-
-    /// Sets the headers of every response about this output.
-    fn describe(&self, headers: &mut HeaderMap, coding: Coding) -> Result<(), ApiError> {
-        set_header(headers, VARY, "accept-encoding")?;
-        // Caches may store a copy but must revalidate it: jobs continue, and their output is freed.
-        set_header(headers, CACHE_CONTROL, "private, no-cache")?;
-        let dropped = self.output.dropped_bytes();
-        if dropped > 0 {
-            set_header(headers, DROPPED_BYTES, &dropped.to_string())?;
-        }
-        match &self.tag {
-            Some(tag) => set_header(headers, ETAG, &tag.etag(coding)),
-            None => Ok(()),
-        }
-    }
-
-    /// Sets the headers of a response with content. Any program may have written it, so a browser
-    /// must neither guess its type nor run it as a page of ours.
-    fn describe_content(&self, headers: &mut HeaderMap, kind: ContentKind) -> Result<(), ApiError> {
-        let mime = match kind {
-            ContentKind::Text => "text/plain; charset=utf-8",
-            ContentKind::Known(mime) => mime,
-            ContentKind::Bytes => "application/octet-stream",
-        };
-        set_header(headers, CONTENT_TYPE, mime)?;
-        set_header(headers, ACCEPT_RANGES, "bytes")?;
-        set_header(headers, X_CONTENT_TYPE_OPTIONS, "nosniff")?;
-        set_header(headers, CONTENT_SECURITY_POLICY, "default-src 'none'; sandbox")?;
-        match self.request.purpose {
-            OutputUse::View => Ok(()),
-            OutputUse::Download => {
-                let name = self.request.file_name(kind);
-                set_header(
-                    headers,
-                    CONTENT_DISPOSITION,
-                    &format!("attachment; filename=\"{name}\""),
-                )
-            }
-        }
-    }
-}
-
-/// Sets a header. None of our values contains a character that is invalid in headers.
-fn set_header(headers: &mut HeaderMap, name: HeaderName, value: &str) -> Result<(), ApiError> {
-    headers.insert(name, HeaderValue::from_str(value).map_err(io::Error::other)?);
-    Ok(())
-}
-
-/// The body of an output response.
-struct OutputBody {
-    job: JobId,
-    blocks: RawReader,
-    encoder: Encoder,
-    /// Held while the encoder exists.
-    permit: Option<OwnedSemaphorePermit>,
-}
-
-impl OutputBody {
-    /// Converts into a body. Nothing is read ahead and no thread is held between two blocks: a slow
-    /// reader costs one block, and a reader that hangs up ends the reading. A failed read breaks
-    /// the connection, so that no client takes a part for the whole.
-    fn into_body(self) -> Body {
-        Body::from_stream(stream::try_unfold(self, next_chunk))
-    }
-
-    /// Reads and encodes the next bytes to send.
-    async fn advance(mut self) -> io::Result<Option<(Bytes, Self)>> {
-        while let Some(block) = self.blocks.next_block().await? {
-            let (ready, body) = self.encode(move |encoder| encoder.push(block)).await?;
-            self = body;
-            if !ready.is_empty() {
-                return Ok(Some((ready.into(), self)));
-            }
-        }
-        let (rest, body) = self.encode(Encoder::finish).await?;
-        Ok((!rest.is_empty()).then_some((rest.into(), body)))
-    }
-
-    /// Uses the encoder, on a blocking thread if it compresses.
-    async fn encode(
-        mut self,
-        act: impl FnOnce(&mut Encoder) -> io::Result<Vec<u8>> + Send + 'static,
-    ) -> io::Result<(Vec<u8>, Self)> {
-        let is_cheap = match &self.encoder {
-            Encoder::Identity | Encoder::Ended => true,
-            Encoder::Gzip(_) | Encoder::Zstd(_) => false,
-        };
-        let run = move || Ok((act(&mut self.encoder)?, self));
-        if is_cheap { run() } else { spawn_blocking(run).await.map_err(io::Error::other)? }
-    }
-}
-
-async fn next_chunk(body: OutputBody) -> io::Result<Option<(Bytes, OutputBody)>> {
-    let job = body.job;
-    body.advance().await.inspect_err(|error| events::output_unreadable(job, error))
+    let access = JobAccess::new(caller, &params)?;
+    let job = access.find(&api, &job, ForeignAccess::ReadDigest).await?;
+    Ok(json_response(&api.handler.digest_job(access.identity, &job).await?))
 }

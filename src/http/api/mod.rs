@@ -1,8 +1,10 @@
 //! `/api/v1`: jobs and their output, for programs that do not speak MCP.
 //!
 //! ```text
-//! GET /jobs/{id}/output → request (parameters) → negotiation (what is sent, pure) → jobs (block by block)
+//! GET /jobs/{id}/output → access (whose job) → negotiation (what is sent, pure) → output (block by block)
 //! GET /jobs, /jobs/{id}, /jobs/{id}/digest → the MCP handler's structured form
+//! POST /jobs, /jobs/{id}/stop, /input, /resize → job_actions
+//! GET /server → the process that answers
 //! /queue, /drain, /reload, /log-level, /upgrade → what an operator sees and changes
 //! ```
 //!
@@ -10,13 +12,18 @@
 //! slow its reader.
 //! **Invariant:** ranges count the bytes as stored, never a compressed form.
 
+mod access;
+pub(super) mod job_actions;
 pub(super) mod jobs;
 mod negotiation;
 pub(super) mod operator;
+pub(super) mod output;
 mod request;
+pub(super) mod server;
 pub(super) mod upgrade;
 
 pub(super) use negotiation::{Coding, encode_whole};
-pub(super) use request::{ApiError, ApiState};
+pub(super) use request::{ApiError, ApiState, MissingRole};
 pub use request::{ReloadedSettings, ServerControl};
+pub use server::{ServerKind, ServerProcess};
 pub use upgrade::{ServerGeneration, UpgradeControl};

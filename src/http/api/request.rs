@@ -7,7 +7,7 @@ use std::{fmt, io};
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
-use axum::http::header::{ALLOW, CACHE_CONTROL, CONTENT_RANGE, CONTENT_TYPE};
+use axum::http::header::{ALLOW, CACHE_CONTROL, CONTENT_RANGE, CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use futures_util::future::BoxFuture;
@@ -16,13 +16,16 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 use tokio::sync::{Semaphore, watch};
+use tokio_util::sync::CancellationToken;
 
+use super::server::ServerProcess;
 use super::upgrade::UpgradeControl;
 use crate::filter::FilterError;
 use crate::ids::{JobNumberError, TenantError};
-use crate::mcp::{DigestError, Handler};
+use crate::mcp::{DigestError, Handler, JobRequestError};
 use crate::service::{
-    AfterDrain, CallerIdentity, CallerRole, FindError, JobService, StreamError, UnknownLane,
+    AfterDrain, CallerIdentity, CallerRole, FindError, InputError, JobService, StreamError,
+    SubmitError, SubmitRefusal, UnknownLane,
 };
 use crate::telemetry::LogFilter;
 
@@ -62,7 +65,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for OperatorR
 }
 
 /// Parses a JSON body; an empty one is the default.
-fn parse_body<T: DeserializeOwned + Default>(body: &[u8]) -> Result<T, ApiError> {
+pub(super) fn parse_body<T: DeserializeOwned + Default>(body: &[u8]) -> Result<T, ApiError> {
     if body.is_empty() {
         return Ok(T::default());
     }
@@ -115,10 +118,20 @@ impl<'a> QueryParams<'a> {
 
     /// Returns a parameter that must be an integer from 1 to `most`.
     pub(super) fn count(&self, name: &str, most: usize) -> Result<Option<usize>, ApiError> {
+        self.count_from(name, 1, most)
+    }
+
+    /// Returns a parameter that must be an integer from `least` to `most`.
+    pub(super) fn count_from(
+        &self,
+        name: &str,
+        least: usize,
+        most: usize,
+    ) -> Result<Option<usize>, ApiError> {
         let Some(given) = self.value(name) else { return Ok(None) };
-        let number = given.parse().ok().filter(|number| (1..=most).contains(number));
+        let number = given.parse().ok().filter(|number| (least..=most).contains(number));
         number.map(Some).ok_or_else(|| {
-            ApiError::bad_query(name, &format!("it must be a number from 1 to {most}"))
+            ApiError::bad_query(name, &format!("it must be a number from {least} to {most}"))
         })
     }
 
@@ -147,8 +160,14 @@ pub(in crate::http) enum ApiError {
     Method { allowed: &'static str },
     #[error("this needs a token with the role admin")]
     NotAdmin,
+    #[error("this token may only look at jobs (role read-only); this needs one with the role run")]
+    ReadOnly,
     #[error("the body is not valid: {why}")]
     BadBody { why: String },
+    #[error(transparent)]
+    Submit(SubmitError),
+    #[error(transparent)]
+    Input(#[from] InputError),
     #[error(transparent)]
     Lane(#[from] UnknownLane),
     #[error("not reloaded, the old settings stay in force: {0}")]
@@ -185,7 +204,21 @@ impl From<DigestError> for ApiError {
     }
 }
 
+impl From<JobRequestError> for ApiError {
+    fn from(error: JobRequestError) -> Self {
+        match error {
+            JobRequestError::Fields(why) => Self::BadBody { why },
+            JobRequestError::Submit(error) => Self::Submit(error),
+        }
+    }
+}
+
 impl ApiError {
+    /// Creates the error for an unusable body; `why` says what would work.
+    pub(super) fn bad_body(why: &str) -> Self {
+        Self::BadBody { why: why.to_owned() }
+    }
+
     /// Creates the error for an unusable parameter; `why` says what would work.
     pub(super) fn bad_query(name: &str, why: &str) -> Self {
         Self::BadQuery { name: name.chars().take(40).collect(), why: why.to_owned() }
@@ -200,8 +233,10 @@ impl ApiError {
             Self::Stream(error) => error.code(),
             Self::NoSuchPath => "no_such_path",
             Self::Method { .. } => "method_not_allowed",
-            Self::NotAdmin => "forbidden",
+            Self::NotAdmin | Self::ReadOnly => "forbidden",
             Self::BadBody { .. } => "bad_body",
+            Self::Submit(error) => error.code(),
+            Self::Input(error) => error.code(),
             Self::Lane(_) => "unknown_lane",
             Self::Reload(_) => "not_reloaded",
             Self::Upgrade(_) => "not_upgraded",
@@ -222,11 +257,13 @@ impl ApiError {
             | Self::Lane(_)
             | Self::LogFilter(_)
             | Self::Tenant(_) => StatusCode::BAD_REQUEST,
-            Self::NotAdmin => StatusCode::FORBIDDEN,
+            Self::NotAdmin | Self::ReadOnly => StatusCode::FORBIDDEN,
             Self::Reload(_) | Self::Upgrade(_) => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Job(FindError::Unknown { .. }) | Self::Stream(_) | Self::NoSuchPath => {
                 StatusCode::NOT_FOUND
             }
+            Self::Submit(error) => submit_status(error),
+            Self::Input(_) => StatusCode::CONFLICT,
             Self::Method { .. } => StatusCode::METHOD_NOT_ALLOWED,
             Self::Outside { .. } => StatusCode::RANGE_NOT_SATISFIABLE,
             Self::Job(FindError::Freed { .. }) | Self::NotKept { .. } => StatusCode::GONE,
@@ -237,6 +274,32 @@ impl ApiError {
         }
     }
 }
+
+/// Returns the status for a job that was not accepted. A refusal by the rules is not 403, which would
+/// say that another token may do it.
+const fn submit_status(error: &SubmitError) -> StatusCode {
+    match error {
+        SubmitError::EmptyCommand
+        | SubmitError::TooLong { .. }
+        | SubmitError::Timeout { .. }
+        | SubmitError::EnvName { .. }
+        | SubmitError::UnknownLane { .. } => StatusCode::BAD_REQUEST,
+        SubmitError::Confinement(_) | SubmitError::Rules(_) => StatusCode::UNPROCESSABLE_ENTITY,
+        SubmitError::Refused(refusal) => match refusal {
+            SubmitRefusal::QueueFull { .. }
+            | SubmitRefusal::TenantLimit { .. }
+            | SubmitRefusal::RateLimited { .. } => StatusCode::TOO_MANY_REQUESTS,
+            SubmitRefusal::KeyConflict { .. } => StatusCode::CONFLICT,
+            SubmitRefusal::Draining | SubmitRefusal::Closed | SubmitRefusal::Interrupted => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
+        },
+    }
+}
+
+/// The role that a refused caller lacks, as an extension of the response.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::http) struct MissingRole(pub(in crate::http) CallerRole);
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
@@ -252,12 +315,22 @@ impl IntoResponse for ApiError {
                 let total = HeaderValue::try_from(format!("bytes */{length}"));
                 headers.extend(total.ok().map(|total| (CONTENT_RANGE, total)));
             }
+            Self::Submit(error) => {
+                let wait = error.retry_after().map(|wait| wait.as_secs().max(1));
+                headers.extend(wait.map(|wait| (RETRY_AFTER, wait.into())));
+            }
+            Self::NotAdmin => {
+                response.extensions_mut().insert(MissingRole(CallerRole::Admin));
+            }
+            Self::ReadOnly => {
+                response.extensions_mut().insert(MissingRole(CallerRole::Run));
+            }
             Self::BadJob(_)
             | Self::BadQuery { .. }
+            | Self::Input(_)
             | Self::Job(_)
             | Self::Stream(_)
             | Self::NoSuchPath
-            | Self::NotAdmin
             | Self::BadBody { .. }
             | Self::Lane(_)
             | Self::Reload(_)
@@ -281,6 +354,9 @@ pub(in crate::http) struct ApiState {
     pub(super) service: JobService,
     pub(super) handler: Handler,
     pub(super) control: ServerControl,
+    pub(super) process: ServerProcess,
+    /// Cancelled when open responses must end, because the server does.
+    pub(super) streams: CancellationToken,
     /// A random number that tells the content of this server's jobs from that of another server
     /// with the same job numbers.
     pub(super) server: u64,
@@ -293,12 +369,14 @@ impl ApiState {
         service: JobService,
         handler: Handler,
         control: ServerControl,
+        process: ServerProcess,
+        streams: CancellationToken,
     ) -> Self {
         // Without randomness the tags of all servers are alike: worse for caches, still correct for
         // ranges.
         let server = getrandom::u64().unwrap_or_default();
         let encoders = Arc::new(Semaphore::new(MAX_ENCODERS));
-        Self { service, handler, control, server, encoders }
+        Self { service, handler, control, process, streams, server, encoders }
     }
 }
 

@@ -90,7 +90,9 @@ fn is_readable_run(job: &JobHandle) -> bool {
         Outcome::Exited { .. }
         | Outcome::Signaled { .. }
         | Outcome::TimedOut { .. }
-        | Outcome::Stopped { by: StopBy::Client | StopBy::Shutdown | StopBy::NoSlot }
+        | Outcome::Stopped {
+            by: StopBy::Client | StopBy::Operator | StopBy::Shutdown | StopBy::NoSlot,
+        }
         | Outcome::Limit { .. }
         | Outcome::Lost { .. } => true,
     })

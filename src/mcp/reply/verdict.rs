@@ -138,6 +138,7 @@ pub(super) fn ending_text(job: &JobSnapshot, ending: &JobEnding) -> String {
 pub(crate) const fn describe_stop(by: StopBy) -> &'static str {
     match by {
         StopBy::Client => "stopped on request",
+        StopBy::Operator => "stopped by an operator",
         StopBy::Cancel => "stopped: its call was cancelled",
         StopBy::Shutdown => "stopped: server shutdown",
         StopBy::NoSlot => "stopped: no slot was free in time",

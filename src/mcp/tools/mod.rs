@@ -16,6 +16,6 @@ pub(super) use call::{
     CancelEffect, LongRuns, ProgressSender, ToolCall, ToolResponse, WaitEnd, reply_or_failure,
     wait_for, wait_with_progress,
 };
-pub(super) use run_command::{CallFacts, reply_about_job};
+pub(super) use run_command::{CallFacts, read_terms, reply_about_job, type_in};
 
 pub(crate) use call::CallTurn;

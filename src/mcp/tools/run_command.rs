@@ -305,7 +305,7 @@ async fn wait_for_start(client: &TenantClient, job: &JobHandle) {
 }
 
 /// Types `text` into a job's terminal once it runs.
-async fn type_in(job: JobHandle, text: String) {
+pub(in crate::mcp) async fn type_in(job: JobHandle, text: String) {
     job.started().await;
     let input = JobInput { bytes: text.into_bytes(), ..JobInput::default() };
     // A job that has already ended needs no input.
@@ -323,7 +323,7 @@ const LIMITS: [ArgSpec; 6] = [
 ];
 
 /// Reads the arguments about the sandbox.
-pub(super) fn read_terms(args: &mut Args) -> Result<ConfinementTerms, ArgError> {
+pub(in crate::mcp) fn read_terms(args: &mut Args) -> Result<ConfinementTerms, ArgError> {
     Ok(ConfinementTerms {
         profile: args.choice("confinement", &SandboxProfile::WORDS)?,
         network: args.choice("network", &NetworkRule::WORDS)?,

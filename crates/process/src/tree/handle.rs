@@ -10,6 +10,7 @@ use rustix::process::{
 };
 
 use super::members::{TreeIdentity, TreeLoad};
+use super::process_info::ProcessInfo;
 use crate::cgroup::JobCgroup;
 use crate::confinement::ResourceLimits;
 use crate::input_wait::InputWait;
@@ -213,6 +214,15 @@ impl ProcessTree {
             rss_bytes: members.iter().map(ProcStat::rss_bytes).sum(),
             input_wait: self.input_wait_of(&members),
         }
+    }
+
+    /// Describes the processes that are alive, the leader first.
+    #[must_use]
+    pub fn list_processes(&self) -> Vec<ProcessInfo> {
+        let mut members = self.cgroup_members().unwrap_or_else(|| self.living_members());
+        let leader = self.leader_pid();
+        members.sort_by_key(|stat| (pid_number(stat.pid) != leader, stat.started));
+        members.iter().map(ProcessInfo::read).collect()
     }
 
     fn input_wait_of(&self, members: &[ProcStat]) -> InputWait {

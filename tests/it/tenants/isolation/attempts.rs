@@ -177,6 +177,13 @@ pub(super) fn http(
             .iter()
             .map(|query| at(&format!("{path}{query}")))
             .collect(),
+        Route::JobStop => {
+            with_bodies(&at, &path, targets, &["", r#"{"signal":"KILL","grace_s":0}"#])
+        }
+        Route::JobInput => {
+            with_bodies(&at, &path, targets, &[r#"{"text":"from bob\n"}"#, r#"{"end":true}"#])
+        }
+        Route::JobResize => with_bodies(&at, &path, targets, &[r#"{"rows":7,"columns":7}"#]),
         Route::QueuePause | Route::QueueResume => {
             ["", "{}", r#"{"lane":"build"}"#, r#"{"lane":"x"}"#]
                 .iter()
@@ -196,10 +203,31 @@ pub(super) fn http(
         | Route::Healthz
         | Route::Readyz
         | Route::Metrics
+        | Route::Server
         | Route::Queue
         | Route::Reload
         | Route::Upgrade => vec![at(&path), at(&format!("{path}?tenant=alice"))],
     }
+}
+
+/// Each of her jobs with each of these bodies, as hers and as his own.
+fn with_bodies(
+    at: &impl Fn(&str) -> HttpRequest,
+    path: &str,
+    targets: &AttackTargets,
+    bodies: &[&str],
+) -> Vec<HttpRequest> {
+    let mut requests = Vec::new();
+    for job in targets.jobs() {
+        let path = path.replace("{id}", &job.to_string());
+        for body in bodies {
+            for query in ["", "?tenant=alice", "?tenant=nobody"] {
+                let body = body.as_bytes().to_vec();
+                requests.push(HttpRequest { body, ..at(&format!("{path}{query}")) });
+            }
+        }
+    }
+    requests
 }
 
 /// Her session, and one that nobody has.
