@@ -217,7 +217,7 @@ fn errors_are_answered_as_json() {
         ("/x/output", 400, "bad_job"),
         ("/1/output?stream=both", 400, "bad_query"),
         ("/1/output?steam=stderr", 400, "bad_query"),
-        ("/1/input", 404, "no_such_path"),
+        ("/1/inputs", 404, "no_such_path"),
         ("?limit=0", 400, "bad_query"),
     ] {
         let answer = get(&mut server, path, &[]);

@@ -42,6 +42,7 @@ mod spawner;
 mod start_error;
 mod stdio;
 mod syscalls;
+mod terminal;
 mod tree;
 mod vfork_spawn;
 
@@ -62,11 +63,12 @@ pub use spawner::Spawner;
 pub use start_error::{StartError, TaskLimit};
 pub use stdio::{
     EchoMode, InputPipe, LaunchStdin, OutputPipe, PipelineReport, ReportMode, StreamMode,
-    TerminalResizer, TerminalSize, wait_until_readable,
+    wait_until_readable,
 };
 pub use syscalls::{
     block_child_signals, block_in_place, limit_retained_memory, thread_cpu_time, trim_memory,
 };
+pub use terminal::{TerminalResizer, TerminalSize};
 pub use tree::{
     Exit, ExitKind, InputActivity, LeaderProcess, ProcessInfo, ProcessTree, ResourceUsage,
     StoppedProcesses, TreeActivity, TreeLoad, count_processes_by_session, measure_trees,

@@ -14,13 +14,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::{Errno, fcntl_dupfd_cloexec, ioctl_fionbio, pread, retry_on_intr};
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
+use rustix::termios::{LocalModes, tcgetattr};
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, Interest, ReadBuf};
 
 use super::keeper::KeptFile;
 use super::syscalls;
+use super::terminal::{PtyPair, TerminalResizer};
 
 /// The output of a process. It ends when no process can write any more, not when the leader ends.
 #[derive(Debug)]
@@ -336,62 +336,6 @@ impl AsyncWrite for InputPipe {
 
 fn write(file: &OwnedFd, bytes: &[u8]) -> io::Result<usize> {
     Ok(retry_on_intr(|| rustix::io::write(file, bytes))?)
-}
-
-// A new terminal for a process.
-
-const SIZE: TerminalSize = TerminalSize { rows: 40, columns: 120 };
-
-/// The size of a terminal, in characters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TerminalSize {
-    /// The number of lines.
-    pub rows: u16,
-    /// The number of characters in a line.
-    pub columns: u16,
-}
-
-impl TerminalSize {
-    /// Gives this size to a terminal; its foreground processes get SIGWINCH.
-    fn set(self, terminal: impl AsFd) -> io::Result<()> {
-        let Self { rows: ws_row, columns: ws_col } = self;
-        Ok(tcsetwinsize(terminal, Winsize { ws_row, ws_col, ws_xpixel: 0, ws_ypixel: 0 })?)
-    }
-}
-
-/// Changes the size of a job's terminal, also while the job does not read its input.
-#[derive(Debug)]
-pub struct TerminalResizer(OwnedFd);
-
-impl TerminalResizer {
-    /// Gives the terminal this size.
-    ///
-    /// # Errors
-    /// The system's error.
-    pub fn resize(&self, size: TerminalSize) -> io::Result<()> {
-        size.set(&self.0)
-    }
-}
-
-/// A pseudoterminal: our side, which does not block, and the path of the process's side.
-///
-/// We never open the process's side, so that reading ends when the last process has closed it.
-#[derive(Debug)]
-pub(crate) struct PtyPair {
-    pub(crate) ours: OwnedFd,
-    pub(crate) theirs: CString,
-}
-
-impl PtyPair {
-    pub(crate) fn open() -> io::Result<Self> {
-        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
-        grantpt(&ours)?;
-        unlockpt(&ours)?;
-        ioctl_fionbio(&ours, true)?;
-        SIZE.set(&ours)?;
-        let theirs = ptsname(&ours, Vec::new())?;
-        Ok(Self { ours, theirs })
-    }
 }
 
 // The pipes, or the terminal, between a process and us.

@@ -29,6 +29,7 @@ static VOLATILE: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         (r"-[0-9a-f]{32}\b", "-PROOF"),
         (r#""trace_id": ?"[0-9a-f]{32}""#, r#""trace_id":"TRACE""#),
         (r"127\.0\.0\.1:[0-9]+", "ADDRESS"),
+        (r#""(pid|parent_pid)": ?[0-9]+"#, r#""$1":PID"#),
     ]
     .map(|(pattern, mask)| (Regex::new(pattern).expect("a pattern"), mask))
     .into()
