@@ -14,8 +14,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::api::{
-    ApiError, ApiState, MissingRole, ServerControl, ServerProcess, job_actions, jobs, operator, output, server,
-    upgrade,
+    ApiError, ApiState, MissingRole, ServerControl, ServerProcess, job_actions, jobs, operator,
+    output, server, upgrade,
 };
 use super::auth::{Authenticator, Credential, WELL_KNOWN};
 use super::guard::{HeadRules, METRICS_PATH, RequestGuard, denied_response, guard_request};
@@ -24,7 +24,7 @@ use super::probes::{MetricsRenderer, Readiness};
 use super::settings::HttpServerSettings;
 use super::{mcp_endpoint, probes};
 use crate::mcp::{Handler, trace_context_from_headers};
-use crate::service::{CallerRole, JobService};
+use crate::service::JobService;
 use crate::telemetry::spans::{SpanKind, TraceSpan};
 
 /// The services that the routes call.
