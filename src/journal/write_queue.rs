@@ -1,7 +1,7 @@
 //! The records that wait for the writer.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
@@ -53,6 +53,37 @@ const fn is_announcement(key: &RecordKey) -> bool {
     }
 }
 
+/// The longest time that a record which nobody waits for is left alone, so that one write takes it
+/// together with others.
+const GATHER_TIME: Duration = Duration::from_millis(10);
+
+/// `true` if somebody waits for the record, or does something that depends on it.
+const fn is_urgent(key: &RecordKey) -> bool {
+    match key {
+        RecordKey::Job(JobStep::Queued | JobStep::Starting, _)
+        | RecordKey::Approval(_)
+        | RecordKey::Number(_) => true,
+        // An accepted job is starting or queued in the same moment. Until the end of a job is
+        // recorded, the keeper has its exit code.
+        RecordKey::Job(
+            JobStep::Accepted | JobStep::Started | JobStep::Ended | JobStep::Freed,
+            _,
+        ) => false,
+    }
+}
+
+/// The state of the writer, as far as callers have to know it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum WriterState {
+    /// It writes, or it was woken.
+    #[default]
+    Busy,
+    /// It waits for an urgent record until the records that have come are old enough.
+    Gathering,
+    /// It waits for any record.
+    Idle,
+}
+
 /// The queue between the callers and the writer.
 #[derive(Debug)]
 pub(super) struct WriteQueue {
@@ -67,7 +98,9 @@ pub(super) struct WriteQueue {
 struct Inner {
     batch: Batch,
     is_closed: bool,
-    is_writer_waiting: bool,
+    /// `true` if the batch has an urgent record.
+    is_urgent: bool,
+    writer: WriterState,
     has_writer_ended: bool,
 }
 
@@ -103,37 +136,68 @@ impl WriteQueue {
             inner.batch.lines.truncate(start);
             return Err(JournalError::QueueFull);
         };
+        inner.is_urgent |= is_urgent(&key);
         inner.batch.records.push(QueuedRecord { key, len, result: Some(result) });
-        let must_wake = std::mem::replace(&mut inner.is_writer_waiting, false);
-        drop(inner);
+        let must_wake = match inner.writer {
+            WriterState::Busy => false,
+            WriterState::Gathering => inner.is_urgent,
+            WriterState::Idle => true,
+        };
         if must_wake {
+            inner.writer = WriterState::Busy;
+            drop(inner);
             self.added.notify_one();
         }
         Ok(())
     }
 
-    /// Waits for records. `spare` is an empty batch whose memory is used again.
+    /// Waits for records: a moment for others if none of them is urgent. `spare` is an empty batch
+    /// whose memory is used again.
     pub(super) fn wait(&self, spare: Batch, at_most: Option<Duration>) -> WriterWork {
+        // Right after a batch, the next records are likely to follow soon.
+        let mut gather_until = Instant::now() + GATHER_TIME;
         let mut inner = self.lock();
-        while inner.batch.records.is_empty() {
+        loop {
+            let has_records = !inner.batch.records.is_empty();
+            let time_left = gather_until.saturating_duration_since(Instant::now());
+            if has_records && (inner.is_urgent || inner.is_closed || time_left.is_zero()) {
+                break;
+            }
             if inner.is_closed {
                 return WriterWork::Closed;
             }
-            inner.is_writer_waiting = true;
-            let Some(time) = at_most else {
-                inner = self.added.wait(inner).unwrap_or_else(PoisonError::into_inner);
+            let is_gathering = !time_left.is_zero();
+            inner.writer = if is_gathering { WriterState::Gathering } else { WriterState::Idle };
+            let time = if is_gathering { Some(time_left) } else { at_most };
+            let is_over;
+            (inner, is_over) = self.wait_at_most(inner, time);
+            inner.writer = WriterState::Busy;
+            if is_gathering {
                 continue;
-            };
-            let (woken, timeout) =
-                self.added.wait_timeout(inner, time).unwrap_or_else(PoisonError::into_inner);
-            inner = woken;
-            if timeout.timed_out() && inner.batch.records.is_empty() {
-                inner.is_writer_waiting = false;
+            }
+            if is_over && inner.batch.records.is_empty() {
                 return WriterWork::Timeout;
             }
+            gather_until = Instant::now() + GATHER_TIME;
         }
-        inner.is_writer_waiting = false;
+        inner.is_urgent = false;
         WriterWork::Batch(std::mem::replace(&mut inner.batch, spare))
+    }
+
+    /// Waits until the writer is woken or the time is over, and returns `true` in the second case.
+    fn wait_at_most<'a>(
+        &self,
+        inner: MutexGuard<'a, Inner>,
+        time: Option<Duration>,
+    ) -> (MutexGuard<'a, Inner>, bool) {
+        match time {
+            None => (self.added.wait(inner).unwrap_or_else(PoisonError::into_inner), false),
+            Some(time) => {
+                let waited = self.added.wait_timeout(inner, time);
+                let (inner, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+                (inner, timeout.timed_out())
+            }
+        }
     }
 
     /// Takes no more records. The writer ends when it has written those that wait.

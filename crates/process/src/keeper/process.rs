@@ -47,6 +47,9 @@ const SIGNALS: [i32; 6] =
 /// The pause before a message is sent again for which the system had no room.
 const SEND_PAUSE: Duration = Duration::from_millis(20);
 
+/// The time for which messages are left alone after others.
+const GATHER_TIME: Duration = Duration::from_millis(10);
+
 /// The number of attempts to end what is left at the end.
 const SWEEPS: usize = 12;
 
@@ -231,7 +234,9 @@ impl Keeper {
             }
             self.wait();
             self.send_messages();
-            self.receive_messages();
+            if self.receive_messages() {
+                self.gather_messages();
+            }
             while let Some(signal) = syscalls::read_signal(self.signals.as_fd()) {
                 self.take_signal(signal);
             }
@@ -265,6 +270,13 @@ impl Keeper {
         });
         // A signal ends the wait; everything is checked after each wait anyway.
         poll(&mut polled, limit.as_ref()).ok();
+    }
+
+    /// Leaves further messages alone for a moment, unless a signal comes: several of them cost one
+    /// wake-up. The server waits for no answer, and the messages of a dead server can still be read.
+    fn gather_messages(&self) {
+        let time = Timespec::try_from(GATHER_TIME).unwrap_or_default();
+        poll(&mut [PollFd::new(&self.signals, PollFlags::IN)], Some(&time)).ok();
     }
 
     fn input(&mut self, input: KeeperInput) {
@@ -385,17 +397,23 @@ impl Keeper {
             send_in_order(&mut server.outgoing, |next| self.held.send(next, socket.as_fd()));
     }
 
-    fn receive_messages(&mut self) {
+    /// Takes all messages that are there. Returns `true` if there was one.
+    fn receive_messages(&mut self) -> bool {
+        let mut has_received = false;
         while let Some(server) = &mut self.server
             && let Some(socket) = &server.socket
         {
             match self.reader.receive(socket.as_fd(), RecvFlags::DONTWAIT) {
-                Ok(Received::Message(message, files)) => self.take_message(message, files),
+                Ok(Received::Message(message, files)) => {
+                    has_received = true;
+                    self.take_message(message, files);
+                }
                 // Its process is about to end. Until then there is nothing to wait for here.
                 Ok(Received::End) => server.socket = None,
-                Err(_) => return,
+                Err(_) => break,
             }
         }
+        has_received
     }
 
     fn take_message(&mut self, message: ServerMessage, files: Vec<OwnedFd>) {
