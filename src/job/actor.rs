@@ -298,13 +298,12 @@ impl Job {
     }
 
     fn handle_start(&mut self, process: Process, myself: &Address) -> Event {
-        let pid = process.tree.leader_pid();
         let deadline = self.guard.spec().limits.timeout;
         if let Err(why) = self.attach(process, deadline, myself) {
             return Event::FailedToStart(why);
         }
         self.guard.mark_running();
-        self.guard.record_start(pid);
+        self.guard.record_start(None);
         self.send_first_input();
         Event::Started
     }
@@ -398,6 +397,10 @@ impl Job {
     }
 
     fn request_stop(&self, request: StopRequest) -> Event {
+        if !self.guard.has_ended() {
+            // A crash must not make a stop undone.
+            self.guard.record_start(Some(request.by));
+        }
         Event::StopRequested {
             by: request.by,
             signal: request.signal.unwrap_or(SIGTERM),

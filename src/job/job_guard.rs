@@ -390,10 +390,15 @@ impl JobGuard {
         }
     }
 
-    /// Writes the start of the process to the journal.
-    pub(super) fn record_start(&self, pid: u32) {
-        if let Some(journal) = &self.settings.journal {
-            drop(journal.append(&records::started_record(self.shared.id, pid)));
+    /// Writes the start of the process to the journal, and who wants to stop it.
+    pub(super) fn record_start(&self, stopped_by: Option<StopBy>) {
+        let started_ms = self.status.borrow().times.started_ms;
+        if let (Some(journal), Some(at_ms), Some(tree)) =
+            (&self.settings.journal, started_ms, self.shared.tree.get())
+        {
+            let pid = tree.leader_pid();
+            let record = records::started_record(self.shared.id, at_ms, pid, stopped_by);
+            drop(journal.append(&record));
         }
     }
 

@@ -8,7 +8,7 @@ use crate::journal::{
     AcceptedJob, EndedJob, JobInputs, QueuedJob, Record, StartedJob, StartingJob, StoredEnding,
     StoredJson, now_ms, wall_ms_of,
 };
-use crate::outcome::JobEnding;
+use crate::outcome::{JobEnding, StopBy};
 use crate::output::ClosedLog;
 use crate::spec::JobSpec;
 
@@ -37,9 +37,14 @@ pub fn starting_record(job: JobId) -> Record {
     Record::Starting(StartingJob { job, at_ms: now_ms() })
 }
 
-/// Returns the record of a job whose process exists.
-pub(super) fn started_record(job: JobId, pid: u32) -> Record {
-    Record::Started(StartedJob { job, at_ms: now_ms(), pid })
+/// Returns the record of a job whose process exists, and which `stopped_by` wants to end.
+pub(super) const fn started_record(
+    job: JobId,
+    at_ms: u64,
+    pid: u32,
+    stopped_by: Option<StopBy>,
+) -> Record {
+    Record::Started(StartedJob { job, at_ms, pid, stopped_by })
 }
 
 /// Returns the record of a job that has ended. Its log is stored with it once the log is closed.

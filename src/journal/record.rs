@@ -18,7 +18,7 @@ use super::error::JournalError;
 use crate::byte_text;
 use crate::ids::{JobId, TenantId};
 use crate::job_key::JobKey;
-use crate::outcome::{JobEnding, KillNote, Outcome, ResourceUsage};
+use crate::outcome::{JobEnding, KillNote, Outcome, ResourceUsage, StopBy};
 use crate::spec::{JobSpec, Stdin};
 
 /// An event that the next server must know.
@@ -122,6 +122,10 @@ pub struct StartedJob {
     pub job: JobId,
     pub at_ms: u64,
     pub pid: u32,
+    /// The origin of a request to stop the job, once there is one: a second record of the same job
+    /// replaces the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped_by: Option<StopBy>,
 }
 
 /// A job that has ended.

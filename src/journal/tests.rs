@@ -57,7 +57,7 @@ fn starting(job: JobId) -> Record {
 }
 
 fn started(job: JobId) -> Record {
-    Record::Started(StartedJob { job, at_ms: 1_760_000_000_200, pid: 4711 })
+    Record::Started(StartedJob { job, at_ms: 1_760_000_000_200, pid: 4711, stopped_by: None })
 }
 
 fn ended_with(job: JobId, outcome: Outcome) -> Record {

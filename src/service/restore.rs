@@ -101,7 +101,7 @@ impl Restorer<'_> {
             (_, process) => self.restore_open(id, spec, status, process),
         };
         let on_end = self.audit_at_end(&handle);
-        Some(RestoredJob { handle, key: accepted.key, on_end, stage })
+        Some(RestoredJob { handle, key: accepted.key, on_end, stopped_by: None, stage })
     }
 
     /// Returns the callback that writes the ending of a finished job to the audit log, if it is
@@ -207,7 +207,8 @@ impl Restorer<'_> {
             }
         };
         let on_end = self.admission.audit_at_end();
-        Some(RestoredJob { handle, key: accepted.key, on_end, stage })
+        let stopped_by = started_record.and_then(|it| it.stopped_by);
+        Some(RestoredJob { handle, key: accepted.key, on_end, stopped_by, stage })
     }
 
     /// Restores a job that waits for its turn. It runs in its directory only if the rules of this

@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::actor::Supervision;
 use super::address::Address;
 use super::restored_jobs::{RestoredJob, RestoredJobs, RestoredStage};
-use crate::job::{JobGuard, JobHandle};
+use crate::job::{JobGuard, JobHandle, StopRequest};
 use crate::process::Process;
 use crate::telemetry::{ActorKind, events};
 
@@ -16,7 +16,7 @@ impl Supervision {
         for (id, at, why) in restored.freed {
             self.registry.restore_freed(id, at, why);
         }
-        for RestoredJob { handle, key, on_end, stage } in restored.jobs {
+        for RestoredJob { handle, key, on_end, stopped_by, stage } in restored.jobs {
             self.registry.insert(handle.clone(), key);
             match stage {
                 RestoredStage::Finished if on_end.is_none() => self.record_end(handle.id()),
@@ -31,6 +31,9 @@ impl Supervision {
                 }
                 RestoredStage::Running(guard, process) => {
                     self.resume(&handle, guard, *process, myself).await;
+                    if let Some(by) = stopped_by {
+                        handle.stop(StopRequest { by, signal: None, grace: None });
+                    }
                     self.watch(handle, on_end);
                 }
             }

@@ -7,6 +7,7 @@ use super::registry::FreedCause;
 use crate::ids::JobId;
 use crate::job::{JobGuard, JobHandle};
 use crate::job_key::JobKey;
+use crate::outcome::StopBy;
 use crate::process::Process;
 
 /// The jobs of a previous server, as its journal and the keeper describe them.
@@ -25,6 +26,8 @@ pub struct RestoredJob {
     pub key: Option<JobKey>,
     /// The action when the job has ended; `None` if it was carried out.
     pub on_end: Option<OnJobEnd>,
+    /// The origin of a stop that the previous server had begun.
+    pub stopped_by: Option<StopBy>,
     pub stage: RestoredStage,
 }
 
