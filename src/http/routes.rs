@@ -14,8 +14,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::api::{
-    ApiError, ApiState, MissingRole, ServerControl, ServerProcess, job_actions, jobs, operator,
-    output, server, upgrade,
+    ApiError, ApiState, MissingRole, ServerControl, ServerProcess, event_stream, job_actions, jobs,
+    operator, output, server, upgrade,
 };
 use super::auth::{Authenticator, Credential, WELL_KNOWN};
 use super::guard::{HeadRules, METRICS_PATH, RequestGuard, denied_response, guard_request};
@@ -128,6 +128,7 @@ impl RouteHandlers {
             | Route::Job
             | Route::JobOutput
             | Route::JobDigest
+            | Route::JobStream
             | Route::JobStop
             | Route::JobInput
             | Route::JobResize
@@ -193,6 +194,7 @@ pub enum Route {
     Job,
     JobOutput,
     JobDigest,
+    JobStream,
     JobStop,
     JobInput,
     JobResize,
@@ -206,7 +208,7 @@ pub enum Route {
 }
 
 impl Route {
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Mcp,
         Self::ProtectedResource,
         Self::ProtectedResourceOfMcp,
@@ -218,6 +220,7 @@ impl Route {
         Self::Job,
         Self::JobOutput,
         Self::JobDigest,
+        Self::JobStream,
         Self::JobStop,
         Self::JobInput,
         Self::JobResize,
@@ -246,6 +249,7 @@ impl Route {
             Self::Job => "/api/v1/jobs/{id}".to_owned(),
             Self::JobOutput => "/api/v1/jobs/{id}/output".to_owned(),
             Self::JobDigest => "/api/v1/jobs/{id}/digest".to_owned(),
+            Self::JobStream => "/api/v1/jobs/{id}/stream".to_owned(),
             Self::JobStop => "/api/v1/jobs/{id}/stop".to_owned(),
             Self::JobInput => "/api/v1/jobs/{id}/input".to_owned(),
             Self::JobResize => "/api/v1/jobs/{id}/resize".to_owned(),
@@ -274,6 +278,7 @@ impl Route {
             | Self::Job
             | Self::JobOutput
             | Self::JobDigest
+            | Self::JobStream
             | Self::JobStop
             | Self::JobInput
             | Self::JobResize
@@ -300,6 +305,7 @@ fn api_route(route: Route, api: Arc<ApiState>) -> MethodRouter {
         Route::Job => (get(jobs::show_job), READ),
         Route::JobOutput => (get(output::job_output), READ),
         Route::JobDigest => (get(jobs::job_digest), READ),
+        Route::JobStream => (get(event_stream::job_stream), READ),
         Route::JobStop => (post(job_actions::stop_job), CHANGE),
         Route::JobInput => (post(job_actions::send_input), CHANGE),
         Route::JobResize => (post(job_actions::resize_terminal), CHANGE),

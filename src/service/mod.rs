@@ -10,6 +10,7 @@ mod confinement;
 mod files;
 mod handle;
 mod output;
+mod output_follower;
 mod restore;
 mod seen_output;
 mod submission;
@@ -28,6 +29,7 @@ pub use confinement::{
 pub use files::{DirectoryEntry, DirectoryListing, FileError, FileKind, FilePage, WriteOutcome};
 pub use handle::{AfterDrain, ForeignAccess, JobService, LiveSettings, ServiceSettings};
 pub use output::{ContentKind, JobOutput};
+pub use output_follower::{FollowError, OutputFollower, OutputPiece};
 pub use restore::PreviousServer;
 pub use seen_output::SeenOutput;
 pub use submission::{
@@ -43,7 +45,7 @@ pub use crate::job::{
     KeyPress, Liveness, PreviousEnd, PromptRule, PumpGate, SharedJobSettings, StdinEnd,
     StopRequest, StreamError,
 };
-pub use crate::output::RawReader;
+pub use crate::output::{RawReader, StartAt};
 pub use crate::process::sandbox::{ConfinementUnavailable, OnUnavailable, SandboxSupport};
 pub use crate::process::{EchoMode, ProcessInfo, TerminalSize};
 pub use crate::spec::DEFAULT_LANE;

@@ -13,7 +13,9 @@ use super::tenant_client::TenantClient;
 use crate::ids::JobId;
 use crate::job::{JobHandle, StreamError};
 use crate::output::views::{is_binary, mime};
-use crate::output::{GzipError, Gzipped, LogProgress, LogReader, RawReader, SpillDir, gzip};
+use crate::output::{
+    GzipError, Gzipped, LogProgress, LogReader, RawReader, SpillDir, StartAt, gzip,
+};
 use crate::spec::Stream;
 
 /// The bytes that decide the kind of content.
@@ -83,6 +85,19 @@ impl JobOutput {
     pub async fn find_first_hole(&self, range: Range<u64>) -> io::Result<Option<Range<u64>>> {
         let stream = self.stream;
         self.log.read_with(move |log| log.first_hole(stream, range)).await
+    }
+
+    /// Returns the position of a start; it may be after the end of this output.
+    ///
+    /// # Errors
+    /// If the output cannot be read.
+    pub async fn find_start(&self, start: StartAt) -> io::Result<u64> {
+        let position = self.log.find_start(self.stream, start).await?;
+        Ok(match start {
+            StartAt::Position(_) => position,
+            // The log may have grown since this output was taken.
+            StartAt::LastLines(_) | StartAt::Time(_) => position.min(self.length()),
+        })
     }
 
     /// The number of bytes of both streams that could not be stored. They have no positions.

@@ -168,6 +168,15 @@ impl BlockingReader {
         Ok(RawBlocks { snapshot: log.snapshot(), stream, at, left })
     }
 
+    /// Reads the bytes at positions that have been published and have no hole.
+    pub(crate) fn read_positions(
+        &self,
+        stream: Option<Stream>,
+        range: Range<u64>,
+    ) -> io::Result<Vec<u8>> {
+        self.raw_blocks(stream, range)?.read_all()
+    }
+
     /// Reads one range. Repeated with `start` set to the last `end`, this returns every byte
     /// exactly once. A start past the end gives an empty range. Missing bytes are skipped: the
     /// result starts after them, and ends before the next hole.

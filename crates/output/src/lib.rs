@@ -45,6 +45,7 @@ mod disk_watch;
 mod durable_writer;
 mod export;
 mod file_name;
+mod follow;
 mod frame_cache;
 mod frame_table;
 mod index;
@@ -66,6 +67,7 @@ mod shared_log;
 mod spill;
 mod stored_prefix;
 mod summary_scan;
+mod write_times;
 
 pub mod excerpt;
 pub mod json;
@@ -80,6 +82,7 @@ pub use counters::{Counters, DropReason, SpillOperation, Tier};
 pub use disk_watch::{DiskOperation, DiskWatch};
 pub use export::{GzipError, Gzipped, LogRange, LogRangeRequest, RawReader, gzip};
 pub use file_name::{InvalidLogName, LogName};
+pub use follow::{FollowedStreams, LogPiece, StartAt};
 pub use index::Stream;
 pub use line_scan::{ScanDeadline, ScanGuard};
 pub use log::{

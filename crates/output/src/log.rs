@@ -114,6 +114,8 @@ pub struct LogWriter {
     /// `close`.
     now: LogProgress,
     published: watch::Sender<LogProgress>,
+    /// The time from which on the next write is marked.
+    next_mark: Option<Instant>,
     durable: Option<Box<DurableWriter>>,
 }
 
@@ -137,6 +139,7 @@ impl LogWriter {
             opened: Instant::now(),
             now,
             published,
+            next_mark: None,
             durable: durable.map(Box::new),
         };
         (writer, LogReader::new(log))
@@ -151,18 +154,28 @@ impl LogWriter {
         if bytes.is_empty() {
             return self.now;
         }
+        let before = self.now.total_bytes;
         let taken = if self.now.closed {
             StoredPrefix::partial(0, DropReason::IoError)
         } else {
             self.store_bytes(stream, bytes)
         };
-        self.now.last_output = Some(Instant::now());
+        self.note_output_time(before);
         if let Some(why) = taken.lost {
             self.record_loss((bytes.len() - taken.bytes) as u64, why);
         }
         // Published last: a reader that sees this progress can read all bytes that it counts.
         self.publish();
         self.now
+    }
+
+    /// Records that the bytes from `offset` on were written now.
+    fn note_output_time(&mut self, offset: u64) {
+        let now = Instant::now();
+        self.now.last_output = Some(now);
+        if self.next_mark.is_none_or(|next| next <= now) {
+            self.next_mark = Some(self.log.mark_write_time(now, offset));
+        }
     }
 
     /// `true` if the next bytes go to a file: because earlier bytes did, or because the log is
@@ -526,6 +539,7 @@ impl LogWriter {
         if wanted == 0 || self.move_runs().is_err() {
             return Ok(AppendFrom::ReadInstead);
         }
+        let before = self.now.total_bytes;
         let Some((durable, place)) = self.split_durable() else {
             return Ok(AppendFrom::ReadInstead);
         };
@@ -542,7 +556,7 @@ impl LogWriter {
                 bytes
             }
         };
-        self.now.last_output = Some(Instant::now());
+        self.note_output_time(before);
         self.publish();
         Ok(AppendFrom::Moved { bytes, progress: self.now })
     }

@@ -3,7 +3,7 @@
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::task::spawn_blocking;
 
@@ -238,6 +238,11 @@ impl BlockingReader {
             Some(snapshot) => snapshot.progress,
             None => self.log.progress(),
         }
+    }
+
+    /// An offset at or before the first byte that was written at `since` or later.
+    pub(crate) fn offset_written_at(&self, since: Instant) -> u64 {
+        self.log.offset_written_at(since)
     }
 
     /// The kept summary of the whole log.

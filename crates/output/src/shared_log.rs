@@ -18,6 +18,7 @@ use super::quota::TenantQuota;
 use super::segment::{Continuity, LogExtent, LogSegment};
 use super::spill::SpillDir;
 use super::views::Charset;
+use super::write_times::WriteTimes;
 
 /// Segments after the head that are kept. All but the newest are full, and together they hold at
 /// least the tail that is to be kept.
@@ -101,6 +102,7 @@ pub(crate) struct SharedLog {
     /// `true` once the reports of tools in this log were counted.
     is_counted: AtomicBool,
     quota: TenantQuota,
+    write_times: Mutex<WriteTimes>,
 }
 
 /// Facts about a log that no longer change.
@@ -221,6 +223,7 @@ impl SharedLog {
             facts: OnceLock::new(),
             is_counted: AtomicBool::new(false),
             quota,
+            write_times: Mutex::default(),
         }
     }
 
@@ -264,6 +267,20 @@ impl SharedLog {
     /// Marks the reports of tools in this log as counted. Returns `true` the first time.
     pub(crate) fn mark_counted(&self) -> bool {
         !self.is_counted.swap(true, Ordering::Relaxed)
+    }
+
+    /// Records that the byte at `offset` is written now. Returns the time of the next mark.
+    pub(crate) fn mark_write_time(&self, now: Instant, offset: u64) -> Instant {
+        self.lock_write_times().mark(now, offset)
+    }
+
+    /// An offset at or before the first byte that was written at `since` or later.
+    pub(crate) fn offset_written_at(&self, since: Instant) -> u64 {
+        self.lock_write_times().offset_at(since)
+    }
+
+    fn lock_write_times(&self) -> MutexGuard<'_, WriteTimes> {
+        self.write_times.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, SharedLogState> {

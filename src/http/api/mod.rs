@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! GET /jobs/{id}/output → access (whose job) → negotiation (what is sent, pure) → output (block by block)
+//! GET /jobs/{id}/output?follow=1 → follow (piece by piece); /jobs/{id}/stream → event_stream
 //! GET /jobs, /jobs/{id}, /jobs/{id}/digest → the MCP handler's structured form
 //! POST /jobs, /jobs/{id}/stop, /input, /resize → job_actions
 //! GET /server → the process that answers
@@ -13,6 +14,8 @@
 //! **Invariant:** ranges count the bytes as stored, never a compressed form.
 
 mod access;
+pub(super) mod event_stream;
+mod follow;
 pub(super) mod job_actions;
 pub(super) mod jobs;
 mod negotiation;
@@ -20,6 +23,7 @@ pub(super) mod operator;
 pub(super) mod output;
 mod request;
 pub(super) mod server;
+mod start_position;
 pub(super) mod upgrade;
 
 pub(super) use negotiation::{Coding, encode_whole};

@@ -19,19 +19,31 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::spawn_blocking;
 
 use super::access::JobAccess;
+use super::follow::follow_response;
 use super::negotiation::{Coding, ContentTag, Encoder, ResponsePlan, plan_response};
 use super::request::{ApiError, ApiState, QueryParams};
+use super::start_position::read_start;
 use crate::ids::JobId;
-use crate::service::{CallerIdentity, ContentKind, ForeignAccess, JobOutput, RawReader};
+use crate::service::{CallerIdentity, ContentKind, ForeignAccess, JobOutput, RawReader, StartAt};
 use crate::spec::Stream;
 use crate::telemetry::events;
 
-const STREAM_VALUES: [(&str, Stream); 2] = [("stdout", Stream::Stdout), ("stderr", Stream::Stderr)];
+pub(super) const STREAM_VALUES: [(&str, Stream); 2] =
+    [("stdout", Stream::Stdout), ("stderr", Stream::Stderr)];
 const DOWNLOAD_VALUES: [(&str, OutputUse); 2] =
     [("1", OutputUse::Download), ("0", OutputUse::View)];
 
 /// The number of output bytes that could not be kept and so are missing from the response, if any.
 const DROPPED_BYTES: HeaderName = HeaderName::from_static("x-shellyard-dropped-bytes");
+
+/// The position of the first byte, in a response that starts at lines, at a time or at a position.
+pub(super) const START: HeaderName = HeaderName::from_static("x-shellyard-start");
+
+/// The parameters of the route.
+pub(in crate::http) const PARAMS: [&str; 7] =
+    ["download", "follow", "from", "since", "stream", "tail", "tenant"];
+
+const FOLLOW_VALUES: [(&str, bool); 2] = [("1", true), ("0", false)];
 
 /// The use that the client makes of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,11 +96,21 @@ pub(in crate::http) async fn job_output(
     Path(job): Path<String>,
     Parts { method, uri, headers, .. }: Parts,
 ) -> Result<Response, ApiError> {
-    let params = QueryParams::parse(uri.query(), &["stream", "download", "tenant"])?;
+    let params = QueryParams::parse(uri.query(), &PARAMS)?;
     let access = JobAccess::new(caller, &params)?;
+    let start = read_start(&params, "from")?;
+    let follows = params.choice("follow", &FOLLOW_VALUES)?.unwrap_or(false);
     let job = access.find(&api, &job, ForeignAccess::ReadOutput).await?;
     let request = OutputRequest::read(job.id(), &params)?;
+    if follows {
+        let start = start.unwrap_or(StartAt::Position(0));
+        return follow_response(&api, &job, request.stream, start).await;
+    }
     let output = JobOutput::open(&job, request.stream)?;
+    if let Some(start) = start {
+        let start = output.find_start(start).await?;
+        return OutputResponse { api: &api, request, output, tag: None }.from(start).await;
+    }
     let tag = request.tag(&output, api.server);
     let plan = plan_response(&method, &headers, output.length(), tag.as_ref());
     let response = OutputResponse { api: &api, request, output, tag };
@@ -134,6 +156,22 @@ impl OutputResponse<'_> {
             Coding::Identity => set_header(headers, CONTENT_LENGTH, &length.to_string())?,
             Coding::Gzip | Coding::Zstd => set_header(headers, CONTENT_ENCODING, coding.name())?,
         }
+        Ok(response)
+    }
+
+    /// Answers with everything from a position on.
+    async fn from(self, start: u64) -> Result<Response, ApiError> {
+        let length = self.output.length();
+        if start > length {
+            return Err(ApiError::Outside { length });
+        }
+        let (kind, body) = self.open(start..length, Coding::Identity).await?;
+        let mut response = Response::new(body.into_body());
+        let headers = response.headers_mut();
+        self.describe(headers, Coding::Identity)?;
+        self.describe_content(headers, kind)?;
+        set_header(headers, START, &start.to_string())?;
+        set_header(headers, CONTENT_LENGTH, &(length - start).to_string())?;
         Ok(response)
     }
 
@@ -213,7 +251,11 @@ impl OutputResponse<'_> {
 }
 
 /// Sets a header. None of our values contains a character that is invalid in headers.
-fn set_header(headers: &mut HeaderMap, name: HeaderName, value: &str) -> Result<(), ApiError> {
+pub(super) fn set_header(
+    headers: &mut HeaderMap,
+    name: HeaderName,
+    value: &str,
+) -> Result<(), ApiError> {
     headers.insert(name, HeaderValue::from_str(value).map_err(io::Error::other)?);
     Ok(())
 }

@@ -24,8 +24,8 @@ use crate::filter::FilterError;
 use crate::ids::{JobNumberError, TenantError};
 use crate::mcp::{DigestError, Handler, JobRequestError};
 use crate::service::{
-    AfterDrain, CallerIdentity, CallerRole, FindError, InputError, JobService, StreamError,
-    SubmitError, SubmitRefusal, UnknownLane,
+    AfterDrain, CallerIdentity, CallerRole, FindError, FollowError, InputError, JobService,
+    StreamError, SubmitError, SubmitRefusal, UnknownLane,
 };
 use crate::telemetry::LogFilter;
 
@@ -200,6 +200,16 @@ impl From<DigestError> for ApiError {
                 Self::Busy { code: error.code(), message: error.to_string() }
             }
             DigestError::Read(error) => Self::Read(error),
+        }
+    }
+}
+
+impl From<FollowError> for ApiError {
+    fn from(error: FollowError) -> Self {
+        match error {
+            FollowError::Stream(error) => Self::Stream(error),
+            FollowError::Outside { length } => Self::Outside { length },
+            FollowError::Read(error) => Self::Read(error),
         }
     }
 }

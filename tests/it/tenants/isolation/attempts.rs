@@ -168,7 +168,7 @@ pub(super) fn http(
     let at = |path: &str| HttpRequest { method, ..HttpRequest::get(path) };
     match route {
         Route::Mcp => sessions(&at(&path), targets),
-        Route::Job | Route::JobOutput | Route::JobDigest => targets
+        Route::Job | Route::JobOutput | Route::JobDigest | Route::JobStream => targets
             .jobs()
             .iter()
             .flat_map(|job| of_job(&at(&path.replace("{id}", &job.to_string()))))

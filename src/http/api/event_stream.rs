@@ -1,0 +1,298 @@
+//! `/jobs/{id}/stream`: the output and the states of a job as server-sent events.
+//!
+//! The id of an event is the position after its bytes, so that a client that comes back with the last
+//! id it has seen (`Last-Event-ID`) gets the rest: no byte is lost or repeated. A position may be in the
+//! middle of a character.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Extension;
+use axum::body::{Body, Bytes};
+use axum::extract::{Path, State};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri};
+use axum::response::Response;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use futures_util::stream;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
+
+use super::access::JobAccess;
+use super::output::STREAM_VALUES;
+use super::request::{ApiError, ApiState, QueryParams};
+use super::start_position::read_start;
+use crate::mcp::JobDetail;
+use crate::service::{
+    CallerIdentity, ForeignAccess, JobHandle, JobPhase, JobStatus, OutputFollower, OutputPiece,
+    StartAt,
+};
+use crate::spec::Stream;
+use crate::telemetry::events;
+
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+/// The interval between comments on a silent stream.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// The parameters of the route.
+pub(in crate::http) const PARAMS: [&str; 5] = ["cursor", "since", "stream", "tail", "tenant"];
+
+/// Sends the output and the states of a job as events.
+pub(in crate::http) async fn job_stream(
+    State(api): State<Arc<ApiState>>,
+    Extension(caller): Extension<CallerIdentity>,
+    Path(job): Path<String>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let params = QueryParams::parse(uri.query(), &PARAMS)?;
+    let access = JobAccess::new(caller, &params)?;
+    let stream = params.choice("stream", &STREAM_VALUES)?;
+    let start = read_start(&params, "cursor")?.unwrap_or(StartAt::Position(0));
+    let start = read_last_event_id(&headers)?.unwrap_or(start);
+    let job = access.find(&api, &job, ForeignAccess::ReadOutput).await?;
+    let follower = OutputFollower::open(&job, stream, start).await?;
+    let mut keep_alive = interval_at(Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
+    keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let status = job.watch_status();
+    let events =
+        JobEvents { api, access, job, follower, status, keep_alive, next: NextEvent::State };
+    let body = Body::from_stream(stream::unfold(events, JobEvents::next));
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    Ok(response)
+}
+
+fn read_last_event_id(headers: &HeaderMap) -> Result<Option<StartAt>, ApiError> {
+    let Some(id) = headers.get(LAST_EVENT_ID) else { return Ok(None) };
+    let position = id.to_str().ok().and_then(|id| id.trim().parse().ok());
+    let why = "the header Last-Event-ID must be the id of an event of this stream";
+    let bad = || ApiError::bad_query("Last-Event-ID", why);
+    Ok(Some(StartAt::Position(position.ok_or_else(bad)?)))
+}
+
+/// The events of one response.
+struct JobEvents {
+    api: Arc<ApiState>,
+    access: JobAccess,
+    job: JobHandle,
+    follower: OutputFollower,
+    status: watch::Receiver<JobStatus>,
+    keep_alive: Interval,
+    next: NextEvent,
+}
+
+/// The step that comes next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum NextEvent {
+    /// The state at the beginning.
+    State,
+    /// Output, or a change of the state.
+    Output,
+    /// The end, once the job has finished: its output is complete.
+    End,
+    Nothing,
+}
+
+impl JobEvents {
+    async fn next(mut self) -> Option<(Result<Bytes, Infallible>, Self)> {
+        let event = match self.next {
+            NextEvent::State => {
+                self.next = NextEvent::Output;
+                self.status.mark_unchanged();
+                self.state_event("state", None).await
+            }
+            NextEvent::Output => self.next_output().await?,
+            NextEvent::End => self.wait_for_end().await?,
+            NextEvent::Nothing => return None,
+        };
+        Some((Ok(event), self))
+    }
+
+    /// Waits for output, for another state, or for the time of a comment. `None` if the server ends or
+    /// the output cannot be read: the client comes back for the rest.
+    async fn next_output(&mut self) -> Option<Bytes> {
+        loop {
+            let piece = tokio::select! {
+                biased;
+                () = self.api.streams.cancelled() => return None,
+                Ok(()) = self.status.changed() => return Some(self.state_event("state", None).await),
+                piece = self.follower.peek() => piece,
+                _ = self.keep_alive.tick() => return Some(comment()),
+            };
+            match piece.inspect_err(|error| events::output_unreadable(self.job.id(), error)).ok()? {
+                OutputPiece::End => {
+                    self.next = NextEvent::End;
+                    return self.wait_for_end().await;
+                }
+                OutputPiece::Missing(hole) => {
+                    self.follower.advance(hole.end - hole.start);
+                    let data = json!({"from": hole.start, "to": hole.end});
+                    return Some(format_event("gap", Some(hole.end), &data));
+                }
+                OutputPiece::Bytes { stream, bytes, may_grow } => {
+                    match choose_form(&bytes, may_grow) {
+                        PieceForm::Text(length) => {
+                            return Some(self.output_event(stream, &bytes[..length]));
+                        }
+                        PieceForm::Base64(length) => {
+                            return Some(self.output_event(stream, &bytes[..length]));
+                        }
+                        PieceForm::Wait => {
+                            if let Some(event) = self.wait_for_rest(bytes.len() as u64).await? {
+                                return Some(event);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits for the rest of a character. Returns an event that comes first, if any; `None` if the
+    /// server ends.
+    async fn wait_for_rest(&mut self, peeked: u64) -> Option<Option<Bytes>> {
+        tokio::select! {
+            biased;
+            () = self.api.streams.cancelled() => None,
+            Ok(()) = self.status.changed() => Some(Some(self.state_event("state", None).await)),
+            () = self.follower.wait_for_more(peeked) => Some(None),
+            _ = self.keep_alive.tick() => Some(Some(comment())),
+        }
+    }
+
+    /// Waits until the job has finished, which may be a moment after its output is complete.
+    async fn wait_for_end(&mut self) -> Option<Bytes> {
+        let is_over = |status: &JobStatus| matches!(status.phase, JobPhase::Finished(_));
+        let is_finished = tokio::select! {
+            biased;
+            () = self.api.streams.cancelled() => return None,
+            // An error means that nothing will change any more.
+            finished = self.status.wait_for(is_over) => { drop(finished); true }
+            _ = self.keep_alive.tick() => false,
+        };
+        if !is_finished {
+            return Some(comment());
+        }
+        self.next = NextEvent::Nothing;
+        Some(self.state_event("end", Some(self.follower.position())).await)
+    }
+
+    async fn state_event(&self, name: &str, id: Option<u64>) -> Bytes {
+        let job = &self.job;
+        let state =
+            self.api.handler.describe_job(self.access.identity, job, JobDetail::Summary).await;
+        format_event(name, id, &state)
+    }
+
+    fn output_event(&mut self, stream: Option<Stream>, bytes: &[u8]) -> Bytes {
+        self.follower.advance(bytes.len() as u64);
+        let mut data = match str::from_utf8(bytes) {
+            Ok(text) => json!({"text": text}),
+            Err(_) => json!({"base64": STANDARD.encode(bytes)}),
+        };
+        if let Some(stream) = stream {
+            data["stream"] = json!(stream.name());
+        }
+        format_event("output", Some(self.follower.position()), &data)
+    }
+}
+
+/// The form in which the next bytes are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PieceForm {
+    /// This many bytes are text.
+    Text(usize),
+    /// This many bytes are not text.
+    Base64(usize),
+    /// The bytes are the beginning of a character whose rest may come.
+    Wait,
+}
+
+/// Chooses the form of the next bytes: as much text as possible, whole characters only.
+fn choose_form(bytes: &[u8], may_grow: bool) -> PieceForm {
+    // A reader that starts in the middle of a character gets its rest first.
+    let is_continuation = |byte: &&u8| **byte & 0xC0 == 0x80;
+    let rest = bytes.iter().take(4).take_while(is_continuation).count();
+    if (1..=3).contains(&rest) {
+        return PieceForm::Base64(rest);
+    }
+    match str::from_utf8(bytes) {
+        Ok(_) => PieceForm::Text(bytes.len()),
+        Err(error) => match (error.valid_up_to(), error.error_len()) {
+            (0, None) if may_grow => PieceForm::Wait,
+            (0, _) => PieceForm::Base64(bytes.len()),
+            (valid, _) => PieceForm::Text(valid),
+        },
+    }
+}
+
+fn format_event(name: &str, id: Option<u64>, data: &Value) -> Bytes {
+    let id = id.map(|id| format!("id: {id}\n")).unwrap_or_default();
+    // JSON has no line breaks outside of texts, and escapes those inside.
+    format!("event: {name}\n{id}data: {data}\n\n").into()
+}
+
+fn comment() -> Bytes {
+    Bytes::from_static(b": keep-alive\n\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_sent_in_whole_characters() {
+        let euro = "a€".as_bytes();
+        for (bytes, may_grow, form) in [
+            (&b"abc"[..], true, PieceForm::Text(3)),
+            (euro, true, PieceForm::Text(4)),
+            (&euro[..3], true, PieceForm::Text(1)),
+            (&euro[1..3], true, PieceForm::Wait),
+            (&euro[1..3], false, PieceForm::Base64(2)),
+            (&euro[2..], true, PieceForm::Base64(2)),
+            (b"\xffabc", true, PieceForm::Base64(4)),
+            (b"ab\xffc", true, PieceForm::Text(2)),
+            (b"\x80\x80\x80\x80", true, PieceForm::Base64(4)),
+        ] {
+            assert_eq!(choose_form(bytes, may_grow), form, "{bytes:?} {may_grow}");
+        }
+    }
+
+    #[test]
+    fn any_bytes_arrive_whole_from_any_position() {
+        let mut output = "grüße € 🎉 ".as_bytes().to_vec();
+        output.extend_from_slice(b"\xff\xfe\x80 end \xf0\x9f");
+        for start in 0..=output.len() {
+            let mut at = start;
+            while at < output.len() {
+                match choose_form(&output[at..], false) {
+                    PieceForm::Text(length) => {
+                        assert!(length > 0 && str::from_utf8(&output[at..at + length]).is_ok());
+                        at += length;
+                    }
+                    PieceForm::Base64(length) => {
+                        assert!(length > 0);
+                        at += length;
+                    }
+                    PieceForm::Wait => panic!("nothing follows"),
+                }
+            }
+            assert_eq!(at, output.len(), "{start}");
+        }
+    }
+
+    #[test]
+    fn an_event_is_one_line_of_data() {
+        let event = format_event("output", Some(7), &json!({"text": "a\nb\r\u{2028}"}));
+        let text = String::from_utf8(event.to_vec()).unwrap();
+        assert_eq!(text, "event: output\nid: 7\ndata: {\"text\":\"a\\nb\\r\u{2028}\"}\n\n");
+    }
+}

@@ -1,0 +1,112 @@
+//! A job's output, read piece by piece while the job writes it.
+
+use std::io;
+use std::ops::Range;
+
+use crate::job::{JobHandle, StreamError};
+use crate::output::{FollowedStreams, LogPiece, LogReader, StartAt};
+use crate::spec::{Stream, StreamMode};
+
+/// Reads the output of a job from a position on, until it is complete.
+#[derive(Debug)]
+pub struct OutputFollower {
+    log: LogReader,
+    streams: FollowedStreams,
+    position: u64,
+}
+
+/// The next part of a job's output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OutputPiece {
+    Bytes {
+        /// The stream; `None` if the job's streams are merged.
+        stream: Option<Stream>,
+        bytes: Vec<u8>,
+        /// `true` if later bytes may continue these.
+        may_grow: bool,
+    },
+    /// Positions whose bytes were not kept.
+    Missing(Range<u64>),
+    /// Nothing more will come.
+    End,
+}
+
+/// The reason why output cannot be followed from a place.
+#[derive(Debug)]
+pub enum FollowError {
+    Stream(StreamError),
+    /// The start is after the end of the output, which has this length.
+    Outside {
+        length: u64,
+    },
+    Read(io::Error),
+}
+
+impl OutputFollower {
+    /// Opens the output of a job, or one stream of it, at a place.
+    ///
+    /// # Errors
+    /// If only one stream is asked for and the job's streams are merged, if the place is after the end,
+    /// or if the output cannot be read.
+    pub async fn open(
+        job: &JobHandle,
+        stream: Option<Stream>,
+        start: StartAt,
+    ) -> Result<Self, FollowError> {
+        job.check_stream(stream).map_err(FollowError::Stream)?;
+        let streams = match (stream, job.spec().streams) {
+            (Some(stream), _) => FollowedStreams::One(stream),
+            (None, StreamMode::Merged) => FollowedStreams::Merged,
+            (None, StreamMode::Separate) => FollowedStreams::Apart,
+        };
+        let log = job.output().clone();
+        let position = log.find_start(stream, start).await.map_err(FollowError::Read)?;
+        let length = log.progress().bytes_of(stream);
+        if position > length {
+            return Err(FollowError::Outside { length });
+        }
+        Ok(Self { log, streams, position })
+    }
+
+    /// The position of the next byte.
+    #[must_use]
+    pub const fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Returns what stands at the position now, and waits for it if necessary. The position stays
+    /// until [`advance`](Self::advance). Dropping the future loses nothing.
+    ///
+    /// # Errors
+    /// If the output cannot be read.
+    pub async fn peek(&self) -> io::Result<OutputPiece> {
+        loop {
+            match self.log.next_piece(self.streams, self.position).await? {
+                LogPiece::Bytes { stream, bytes, may_grow } => {
+                    return Ok(OutputPiece::Bytes { stream, bytes, may_grow });
+                }
+                LogPiece::Missing(hole) => return Ok(OutputPiece::Missing(hole)),
+                LogPiece::End => return Ok(OutputPiece::End),
+                LogPiece::CaughtUp(total) => self.log.wait_past(total).await,
+            }
+        }
+    }
+
+    /// Moves the position on, past bytes that were used.
+    pub const fn advance(&mut self, bytes: u64) {
+        self.position += bytes;
+    }
+
+    /// Waits until the output has grown after the bytes that [`peek`](Self::peek) has returned, or is
+    /// complete.
+    pub async fn wait_for_more(&self, peeked: u64) {
+        let stands = self.position + peeked;
+        loop {
+            let progress = self.log.progress();
+            if progress.closed || progress.bytes_of(self.streams.only()) > stands {
+                return;
+            }
+            self.log.wait_past(progress.total_bytes).await;
+        }
+    }
+}
