@@ -7,6 +7,8 @@ mod actors;
 #[cfg(test)]
 mod admin;
 #[cfg(test)]
+mod api;
+#[cfg(test)]
 mod audit;
 #[cfg(test)]
 mod bad_input;

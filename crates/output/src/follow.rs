@@ -129,7 +129,10 @@ impl BlockingReader {
             StartAt::Time(since) if progress.last_output.is_none_or(|last| last < since) => {
                 progress.total_bytes
             }
-            StartAt::Time(since) => self.offset_written_at(since).min(progress.total_bytes),
+            StartAt::Time(since) => {
+                let written = log.offset_written_at(since).unwrap_or(progress.total_bytes);
+                written.min(progress.total_bytes)
+            }
         };
         match stream {
             None => Ok(offset),

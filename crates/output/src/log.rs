@@ -172,9 +172,9 @@ impl LogWriter {
     /// Records that the bytes from `offset` on were written now.
     fn note_output_time(&mut self, offset: u64) {
         let now = Instant::now();
-        self.now.last_output = Some(now);
+        let previous = self.now.last_output.replace(now);
         if self.next_mark.is_none_or(|next| next <= now) {
-            self.next_mark = Some(self.log.mark_write_time(now, offset));
+            self.next_mark = Some(self.log.mark_write_time(now, offset, previous));
         }
     }
 

@@ -240,9 +240,9 @@ impl BlockingReader {
         }
     }
 
-    /// An offset at or before the first byte that was written at `since` or later.
-    pub(crate) fn offset_written_at(&self, since: Instant) -> u64 {
-        self.log.offset_written_at(since)
+    /// An offset at or before the first byte that was written at `since` or later, if there is one.
+    pub(crate) fn offset_written_at(&self, since: Instant) -> Option<u64> {
+        self.log.offset_written_at(since, self.progress().last_output)
     }
 
     /// The kept summary of the whole log.

@@ -8,10 +8,14 @@ const FIRST_STEP: Duration = Duration::from_secs(1);
 /// The most marks of a log. When there are more, every second one is dropped.
 const MAX_MARKS: usize = 256;
 
-/// A moment, and the offset of the first byte that was written then or later.
+/// Bytes that were written one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct WriteMark {
-    at: Instant,
+    /// The time of the first write.
+    first: Instant,
+    /// The time of the last write; of the last mark it is not known here.
+    last: Instant,
+    /// The offset of the first byte.
     offset: u64,
 }
 
@@ -34,14 +38,15 @@ impl Default for WriteTimes {
 }
 
 impl WriteTimes {
-    /// Records that the byte at `offset` and those after it were written now or later. Returns the
-    /// time before which no other mark is needed.
-    pub(crate) fn mark(&mut self, now: Instant, offset: u64) -> Instant {
-        let last = self.more.last().or(self.first.as_ref());
-        match last {
-            None => self.first = Some(WriteMark { at: now, offset }),
-            Some(last) if now.duration_since(last.at) >= self.step => {
-                self.more.push(WriteMark { at: now, offset });
+    /// Records that the byte at `offset` and those after it were written now or later; the write
+    /// before it was at `previous`. Returns the time before which no other mark is needed.
+    pub(crate) fn mark(&mut self, now: Instant, offset: u64, previous: Option<Instant>) -> Instant {
+        let mark = WriteMark { first: now, last: now, offset };
+        match self.more.last_mut().or(self.first.as_mut()) {
+            None => self.first = Some(mark),
+            Some(last) if now.duration_since(last.first) >= self.step => {
+                last.last = previous.unwrap_or(now);
+                self.more.push(mark);
             }
             Some(_) => {}
         }
@@ -49,23 +54,29 @@ impl WriteTimes {
             self.thin_out();
         }
         let last = self.more.last().or(self.first.as_ref());
-        last.map_or(now, |last| last.at) + self.step
+        last.map_or(now, |last| last.first) + self.step
     }
 
+    /// Joins each two marks.
     fn thin_out(&mut self) {
-        let mut is_kept = false;
-        self.more.retain(|_| {
-            is_kept = !is_kept;
-            is_kept
+        let joined = self.more.chunks(2).map(|two| match two {
+            [first, second] => WriteMark { last: second.last, ..*first },
+            one => one[0],
         });
+        self.more = joined.collect();
         self.step *= 2;
     }
 
-    /// Returns an offset at or before the first byte that was written at `since` or later: the last
-    /// mark that is not later. 0 if no mark is early enough.
-    pub(crate) fn offset_at(&self, since: Instant) -> u64 {
-        let marks = self.first.iter().chain(&self.more);
-        marks.take_while(|mark| mark.at <= since).last().map_or(0, |mark| mark.offset)
+    /// Returns an offset at or before the first byte that was written at `since` or later; `None` if
+    /// there is no such byte. `last_output` is the time of the last write.
+    pub(crate) fn offset_at(&self, since: Instant, last_output: Option<Instant>) -> Option<u64> {
+        let Some(first) = self.first.filter(|first| first.first <= since) else { return Some(0) };
+        let marks: Vec<WriteMark> =
+            std::iter::once(first).chain(self.more.iter().copied()).collect();
+        let (newest, older) = marks.split_last()?;
+        let found = older.iter().find(|mark| mark.last >= since);
+        let is_in_newest = last_output.is_none_or(|last| last >= since);
+        found.or(Some(newest).filter(|_| is_in_newest)).map(|mark| mark.offset)
     }
 }
 
@@ -78,15 +89,17 @@ mod tests {
         let start = Instant::now();
         let at = |millis: u64| start + Duration::from_millis(millis);
         let mut times = WriteTimes::default();
+        let mut previous = None;
         // A write of ten bytes every 300 ms.
         for number in 0..20_000 {
-            times.mark(at(300 * number), 10 * number);
+            times.mark(at(300 * number), 10 * number, previous);
+            previous = Some(at(300 * number));
         }
         assert!(times.more.len() <= MAX_MARKS);
-        let whole = 300 * 20_000;
+        let whole = 300 * 19_999;
         for millis in (0..whole).step_by(7919) {
             let wanted = 10 * millis.div_ceil(300);
-            let found = times.offset_at(at(millis));
+            let found = times.offset_at(at(millis), previous).unwrap();
             assert!(found <= wanted, "{millis}: {found} is after {wanted}");
             let late = Duration::from_millis(300 * (wanted - found) / 10);
             assert!(late <= Duration::from_millis(whole) / 100, "{millis}: {late:?} too much");
@@ -94,17 +107,22 @@ mod tests {
     }
 
     #[test]
-    fn a_time_before_all_marks_means_everything() {
+    fn a_pause_belongs_to_no_mark() {
         let mut times = WriteTimes::default();
         let now = Instant::now();
-        assert_eq!(times.offset_at(now), 0);
-        let next = times.mark(now, 5);
+        assert_eq!(times.offset_at(now, None), Some(0));
+        let next = times.mark(now, 5, None);
         assert_eq!(next, now + FIRST_STEP);
-        assert_eq!(times.mark(now + FIRST_STEP / 2, 7), next);
-        assert_eq!(times.offset_at(now + FIRST_STEP), 5);
+        let second = now + FIRST_STEP / 2;
+        assert_eq!(times.mark(second, 7, Some(now)), next);
         assert_eq!(times.more.capacity(), 0, "a short log has no list");
-        times.mark(now + FIRST_STEP, 9);
-        assert_eq!(times.offset_at(now + FIRST_STEP), 9);
-        assert_eq!(times.offset_at(now + FIRST_STEP / 2), 5);
+        let later = now + 10 * FIRST_STEP;
+        times.mark(later, 9, Some(second));
+        let found = |since| times.offset_at(since, Some(later));
+        assert_eq!(found(now.checked_sub(FIRST_STEP).unwrap_or(now)), Some(0));
+        assert_eq!(found(second), Some(5));
+        assert_eq!(found(now + FIRST_STEP), Some(9), "nothing was written in the pause");
+        assert_eq!(found(later), Some(9));
+        assert_eq!(found(later + FIRST_STEP), None);
     }
 }
