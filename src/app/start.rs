@@ -50,6 +50,7 @@ pub fn run(cli: Cli) -> ExitCode {
         }
         Command::Operator(verb) => (ask_server(&verb, environment), FAILURE),
         Command::Audit(command) => (Ok(cli::audit::run(&command)), FAILURE),
+        Command::Install(flags) => (Ok(cli::install::run(&flags, &environment)), FAILURE),
         Command::Token(command) => {
             let start = Startup::new(command.config.clone(), command.values(), environment);
             (start.run_token(&command), FAILURE)

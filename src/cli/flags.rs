@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 
 use super::config::ReloadFlags;
+use super::install::InstallFlags;
 use super::operator::OperatorVerb;
 use super::server::ServerCommand;
 use super::server_request::flag_value;
@@ -62,6 +63,8 @@ pub enum Command {
     Server(ServerCommand),
     /// Run one command as a job; print its output and return its exit code.
     Run(RunFlags),
+    /// Add Shellyard to the settings of AI clients, or list the clients on this machine.
+    Install(InstallFlags),
     /// Check, show, create or reload the configuration.
     Config(ConfigCommand),
     /// Show how the policy (the allow, ask and deny rules) decides on a command, without running it.

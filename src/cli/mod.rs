@@ -8,6 +8,10 @@ pub mod doctor;
 mod doctor_checks;
 mod drain;
 mod flags;
+pub mod install;
+mod install_check;
+mod install_list;
+mod install_report;
 mod jobs;
 mod log_level;
 mod operator;
@@ -29,6 +33,7 @@ pub use flags::{
     PolicyExplainFlags, PolicyTestFlags, PolicyVerb, RunFlags, ServeFlags, ServerFlags, ShowFlags,
     StdioFlags,
 };
+pub use install::{InstallFlags, ScopeFlag};
 pub use jobs::JobsFlags;
 pub use log_level::LogLevelFlags;
 pub use operator::OperatorVerb;

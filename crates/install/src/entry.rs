@@ -10,7 +10,7 @@ pub const SERVER_NAME: &str = "shellyard";
 
 /// The command that a client is told to start.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ServerLaunch {
+pub struct ConfiguredCommand {
     /// The program, as an absolute path.
     pub program: String,
     /// Its arguments.
@@ -36,7 +36,7 @@ const REMOTE_KEYS: [&str; 8] = [
 const CALL_LIMIT_MS: i64 = 600_000;
 const CALL_LIMIT_S: i64 = 300;
 
-impl ServerLaunch {
+impl ConfiguredCommand {
     /// Returns the entry for a client. With `is_permitted`, it contains the client's permission to use
     /// the server without a question, where the entry is the place for it.
     #[must_use]
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn the_command_of_each_client_can_be_read_back() {
-        let launch = ServerLaunch {
+        let launch = ConfiguredCommand {
             program: "/opt/my programs/shellyard".to_owned(),
             args: vec!["stdio".to_owned(), "--connect".to_owned()],
             variables: BTreeMap::from([("PATH".to_owned(), "/a:/b".to_owned())]),
@@ -184,18 +184,21 @@ mod tests {
         for client in ClientKind::ALL {
             for is_permitted in [false, true] {
                 let entry = launch.to_entry(client, is_permitted);
-                let read = ServerLaunch::from_entry(client, &entry);
+                let read = ConfiguredCommand::from_entry(client, &entry);
                 assert_eq!(read.as_ref(), Some(&launch), "{}", client.name());
             }
         }
         let remote = SettingValue::map([("url", SettingValue::text("http://127.0.0.1:8000/mcp"))]);
-        assert_eq!(ServerLaunch::from_entry(ClientKind::Cursor, &remote), None);
+        assert_eq!(ConfiguredCommand::from_entry(ClientKind::Cursor, &remote), None);
     }
 
     #[test]
     fn nothing_is_permitted_unless_asked_for() {
-        let launch =
-            ServerLaunch { program: "/s".to_owned(), args: Vec::new(), variables: BTreeMap::new() };
+        let launch = ConfiguredCommand {
+            program: "/s".to_owned(),
+            args: Vec::new(),
+            variables: BTreeMap::new(),
+        };
         for client in [ClientKind::Codex, ClientKind::Gemini, ClientKind::Qwen] {
             let (key, value) = entry_permission(client).expect("a permission");
             assert_eq!(launch.to_entry(client, false).get(key), None);

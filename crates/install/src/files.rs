@@ -22,7 +22,7 @@ const MAX_LINKS: usize = 40;
 
 /// The reason why a file was not read or written.
 #[derive(Debug, Error)]
-pub enum FileError {
+pub enum SettingsFileError {
     /// The file cannot be read.
     #[error("`{}` cannot be read", .path.display())]
     Read {
@@ -55,7 +55,7 @@ pub enum FileError {
     },
 }
 
-impl FileError {
+impl SettingsFileError {
     /// Returns the stable code word of the error.
     #[must_use]
     pub const fn code(&self) -> &'static str {
@@ -72,8 +72,8 @@ impl FileError {
 ///
 /// # Errors
 /// When it cannot be read, or is not UTF-8.
-pub fn read_text(path: &Path) -> Result<Option<String>, FileError> {
-    let unreadable = |source| FileError::Read { path: path.into(), source };
+pub fn read_text(path: &Path) -> Result<Option<String>, SettingsFileError> {
+    let unreadable = |source| SettingsFileError::Read { path: path.into(), source };
     // A FIFO or a device would block.
     match fs::metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -92,7 +92,7 @@ pub fn read_text(path: &Path) -> Result<Option<String>, FileError> {
     let text = String::from_utf8(bytes).map_err(|error| {
         let valid = error.utf8_error().valid_up_to();
         let text = String::from_utf8_lossy(error.as_bytes());
-        FileError::NotText { path: path.into(), place: TextPlace::of_byte(&text, valid) }
+        SettingsFileError::NotText { path: path.into(), place: TextPlace::of_byte(&text, valid) }
     })?;
     Ok(Some(text))
 }
@@ -102,8 +102,12 @@ pub fn read_text(path: &Path) -> Result<Option<String>, FileError> {
 ///
 /// # Errors
 /// When the file has another text by now, or cannot be written.
-pub fn write_text(path: &Path, text: &str, expected: Option<&str>) -> Result<(), FileError> {
-    let unwritable = |source| FileError::Write { path: path.into(), source };
+pub fn write_text(
+    path: &Path,
+    text: &str,
+    expected: Option<&str>,
+) -> Result<(), SettingsFileError> {
+    let unwritable = |source| SettingsFileError::Write { path: path.into(), source };
     let target = follow_links(path).map_err(unwritable)?;
     let dir = target.parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(dir).map_err(unwritable)?;
@@ -121,9 +125,9 @@ pub fn write_text(path: &Path, text: &str, expected: Option<&str>) -> Result<(),
 ///
 /// # Errors
 /// When the file has another text by now, or cannot be deleted.
-pub fn delete_file(path: &Path, expected: &str) -> Result<(), FileError> {
+pub fn delete_file(path: &Path, expected: &str) -> Result<(), SettingsFileError> {
     check_unchanged(path, Some(expected))?;
-    let unwritable = |source| FileError::Write { path: path.into(), source };
+    let unwritable = |source| SettingsFileError::Write { path: path.into(), source };
     let target = follow_links(path).map_err(unwritable)?;
     if target != path {
         fs::remove_file(&target).map_err(unwritable)?;
@@ -131,11 +135,11 @@ pub fn delete_file(path: &Path, expected: &str) -> Result<(), FileError> {
     fs::remove_file(path).map_err(unwritable)
 }
 
-fn check_unchanged(path: &Path, expected: Option<&str>) -> Result<(), FileError> {
+fn check_unchanged(path: &Path, expected: Option<&str>) -> Result<(), SettingsFileError> {
     if read_text(path)?.as_deref() == expected {
         Ok(())
     } else {
-        Err(FileError::Changed { path: path.into() })
+        Err(SettingsFileError::Changed { path: path.into() })
     }
 }
 
@@ -196,8 +200,8 @@ pub fn list_backups(path: &Path) -> Vec<(PathBuf, String)> {
 ///
 /// # Errors
 /// When it cannot be written.
-pub fn write_backup(path: &Path, text: &str) -> Result<PathBuf, FileError> {
-    let unwritable = |source| FileError::Write { path: path.into(), source };
+pub fn write_backup(path: &Path, text: &str) -> Result<PathBuf, SettingsFileError> {
+    let unwritable = |source| SettingsFileError::Write { path: path.into(), source };
     if let Some((same, _)) = list_backups(path).into_iter().find(|(_, backup)| backup == text) {
         return Ok(same);
     }

@@ -7,7 +7,7 @@ use crate::value::SettingValue;
 
 /// An object or a list: its range with the brackets, and the ranges of its children.
 #[derive(Debug)]
-pub(crate) struct Container {
+pub(crate) struct JsonContainer {
     pub(crate) start: usize,
     pub(crate) end: usize,
     pub(crate) children: Vec<Range<usize>>,
@@ -102,7 +102,7 @@ pub(crate) fn format_inline(value: &SettingValue) -> String {
 /// Inserts a child at the end of a container, after the comments in the line of the last child.
 pub(crate) fn insert_child(
     text: &str,
-    container: &Container,
+    container: &JsonContainer,
     layout: &JsonLayout,
     render: impl Fn(ChildPlace<'_>) -> String,
 ) -> String {
@@ -135,7 +135,7 @@ pub(crate) fn insert_child(
 
 fn insert_only_child(
     text: &str,
-    container: &Container,
+    container: &JsonContainer,
     layout: &JsonLayout,
     render: impl Fn(ChildPlace<'_>) -> String,
 ) -> String {
@@ -153,7 +153,7 @@ fn insert_only_child(
 }
 
 /// Removes a child with its comma, its line break and the comment that follows it in its line.
-pub(crate) fn remove_child(text: &str, container: &Container, index: usize) -> String {
+pub(crate) fn remove_child(text: &str, container: &JsonContainer, index: usize) -> String {
     let Some(child) = container.children.get(index) else { return text.to_owned() };
     let comma = find_comma(text, child.end);
     let end = comma.map_or(child.end, |comma| comma + 1);

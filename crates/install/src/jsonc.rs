@@ -7,7 +7,7 @@ use jsonc_parser::common::Ranged as _;
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 
 use crate::error::{EditError, TextPlace};
-use crate::json_layout::{Container, JsonLayout, insert_child, remove_child};
+use crate::json_layout::{JsonContainer, JsonLayout, insert_child, remove_child};
 use crate::value::SettingValue;
 
 /// The strictness of the program that reads a file.
@@ -204,7 +204,7 @@ fn locate_property(
     text: &str,
     root: &Value<'_>,
     path: &[&str],
-) -> Result<Option<(usize, Container)>, EditError> {
+) -> Result<Option<(usize, JsonContainer)>, EditError> {
     let Some((last, above)) = path.split_last() else { return Ok(None) };
     let Some(value) = find_value(text, root, above)? else { return Ok(None) };
     let object = as_object(text, value, path, above.len())?;
@@ -212,14 +212,14 @@ fn locate_property(
     Ok(index.map(|index| (index, object_container(object))))
 }
 
-fn object_container(object: &Object<'_>) -> Container {
+fn object_container(object: &Object<'_>) -> JsonContainer {
     let children = object.properties.iter().map(|property| to_range(property.range)).collect();
-    Container { start: object.range.start, end: object.range.end, children }
+    JsonContainer { start: object.range.start, end: object.range.end, children }
 }
 
-fn list_container(range: jsonc_parser::common::Range, items: &[Value<'_>]) -> Container {
+fn list_container(range: jsonc_parser::common::Range, items: &[Value<'_>]) -> JsonContainer {
     let children = items.iter().map(|item| to_range(item.range())).collect();
-    Container { start: range.start, end: range.end, children }
+    JsonContainer { start: range.start, end: range.end, children }
 }
 
 const fn to_range(range: jsonc_parser::common::Range) -> Range<usize> {

@@ -23,10 +23,10 @@ mod yaml_tree;
 
 pub use client::{ClientKind, InstallScope, Machine, OperatingSystem};
 pub use diff::format_diff;
-pub use entry::{SERVER_NAME, ServerLaunch};
+pub use entry::{ConfiguredCommand, SERVER_NAME};
 pub use error::{EditError, TextPlace};
 pub use format::SettingsFormat;
 pub use marked_section::AGENT_RULES;
 pub use plan::InstallRequest;
-pub use settings_file::{FilePurpose, Removal, SettingsFile};
+pub use settings_file::{FilePurpose, SettingsFile, UninstallStep};
 pub use value::SettingValue;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::client::{ClientKind, InstallScope, Machine};
-use crate::entry::{SERVER_NAME, ServerLaunch, entry_permission};
+use crate::entry::{ConfiguredCommand, SERVER_NAME, entry_permission};
 use crate::format::SettingsFormat;
 use crate::marked_section::AGENT_RULES;
 use crate::settings_file::{FileEdit, FilePurpose, SettingsFile};
@@ -29,7 +29,7 @@ pub struct InstallRequest {
     /// The file that names the servers, instead of the usual one.
     pub config_path: Option<PathBuf>,
     /// The command that the client starts.
-    pub launch: ServerLaunch,
+    pub command: ConfiguredCommand,
     /// `true` to add instructions for the model and permissions.
     pub has_rules: bool,
 }
@@ -43,7 +43,7 @@ impl InstallRequest {
         let mut edits = vec![FileEdit::Server {
             format: self.client.format(),
             section: self.client.section(),
-            entry: self.launch.to_entry(self.client, self.has_rules),
+            entry: self.command.to_entry(self.client, self.has_rules),
         }];
         let permissions = self.permission_edits();
         let permissions_file = self.client.permissions_file(self.scope, machine);
@@ -112,7 +112,7 @@ impl InstallRequest {
     #[must_use]
     pub fn format_settings(&self) -> String {
         let format = self.client.format();
-        let entry = self.launch.to_entry(self.client, self.has_rules);
+        let entry = self.command.to_entry(self.client, self.has_rules);
         // An empty text can always be edited.
         format.set("", &[self.client.section(), SERVER_NAME], &entry).unwrap_or_default()
     }

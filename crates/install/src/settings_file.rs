@@ -129,7 +129,7 @@ impl FilePurpose {
 
 /// The way to take all changes to a file back.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Removal {
+pub enum UninstallStep {
     /// The file has none of them.
     Nothing,
     /// The file consists of them alone: it is deleted.
@@ -153,25 +153,29 @@ impl SettingsFile {
     ///
     /// # Errors
     /// When the text cannot be read or edited.
-    pub fn uninstall(&self, text: Option<&str>, backups: &[String]) -> Result<Removal, EditError> {
-        let Some(text) = text else { return Ok(Removal::Nothing) };
+    pub fn uninstall(
+        &self,
+        text: Option<&str>,
+        backups: &[String],
+    ) -> Result<UninstallStep, EditError> {
+        let Some(text) = text else { return Ok(UninstallStep::Nothing) };
         let found = self.find_in(text)?;
         if found.is_empty() {
-            return Ok(Removal::Nothing);
+            return Ok(UninstallStep::Nothing);
         }
         let gives_text = |before: &str| apply_all(&found, before).is_ok_and(|after| after == text);
         let is_clean = |backup: &str| self.find_in(backup).is_ok_and(|found| found.is_empty());
         let restored =
             backups.iter().position(|backup| is_clean(backup) && gives_text(backup.as_str()));
         if let Some(index) = restored {
-            return Ok(Removal::Restore(index));
+            return Ok(UninstallStep::Restore(index));
         }
         if gives_text("") {
-            return Ok(Removal::Delete);
+            return Ok(UninstallStep::Delete);
         }
         let reverted =
             self.edits.iter().rev().try_fold(text.to_owned(), |text, edit| edit.revert(&text));
-        reverted.map(Removal::Edit)
+        reverted.map(UninstallStep::Edit)
     }
 
     fn find_in(&self, text: &str) -> Result<Vec<FileEdit>, EditError> {

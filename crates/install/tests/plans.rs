@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use proptest::prelude::*;
 use shellyard_install::{
-    ClientKind, FilePurpose, InstallRequest, InstallScope, Machine, OperatingSystem, Removal,
-    ServerLaunch, SettingsFormat,
+    ClientKind, ConfiguredCommand, FilePurpose, InstallRequest, InstallScope, Machine,
+    OperatingSystem, SettingsFormat, UninstallStep,
 };
 
 fn machine() -> Machine {
@@ -17,17 +17,17 @@ fn machine() -> Machine {
 fn request(client: ClientKind, has_rules: bool) -> InstallRequest {
     let variables = BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]);
     let program = "/usr/local/bin/shellyard".to_owned();
-    let launch = ServerLaunch { program, args: vec!["stdio".to_owned()], variables };
-    InstallRequest { client, scope: InstallScope::User, config_path: None, launch, has_rules }
+    let command = ConfiguredCommand { program, args: vec!["stdio".to_owned()], variables };
+    InstallRequest { client, scope: InstallScope::User, config_path: None, command, has_rules }
 }
 
 /// The text after an uninstall.
-fn after_removal(removal: Removal, text: &str, backups: &[String]) -> Option<String> {
+fn after_removal(removal: UninstallStep, text: &str, backups: &[String]) -> Option<String> {
     match removal {
-        Removal::Nothing => Some(text.to_owned()),
-        Removal::Delete => None,
-        Removal::Restore(index) => backups.get(index).cloned(),
-        Removal::Edit(text) => Some(text),
+        UninstallStep::Nothing => Some(text.to_owned()),
+        UninstallStep::Delete => None,
+        UninstallStep::Restore(index) => backups.get(index).cloned(),
+        UninstallStep::Edit(text) => Some(text),
     }
 }
 
@@ -82,7 +82,7 @@ fn an_uninstall_right_after_the_install_leaves_the_file_as_it_was() {
                 }
                 let created = file.install(None).expect("a new file");
                 let removal = uninstall.uninstall(Some(&created), &[]).expect("it can be read");
-                assert_eq!(removal, Removal::Delete, "{}: {created}", client.name());
+                assert_eq!(removal, UninstallStep::Delete, "{}: {created}", client.name());
             }
         }
     }
@@ -95,8 +95,8 @@ fn changes_of_others_survive_an_uninstall() {
     let after = file.install(Some(before)).unwrap();
     let changed = after.replacen('{', "{\n  // mine\n  \"x\": 1,", 1);
     let removal = file.uninstall(Some(&changed), &[before.to_owned()]).unwrap();
-    assert_eq!(removal, Removal::Edit("{\n  // mine\n  \"x\": 1\n}\n".to_owned()));
-    assert_eq!(file.uninstall(Some(before), &[]).unwrap(), Removal::Nothing);
+    assert_eq!(removal, UninstallStep::Edit("{\n  // mine\n  \"x\": 1\n}\n".to_owned()));
+    assert_eq!(file.uninstall(Some(before), &[]).unwrap(), UninstallStep::Nothing);
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn an_older_entry_is_updated_and_keeps_what_its_owner_added() {
     assert_eq!(file.install(Some(&new)).unwrap(), new);
     // A backup with an entry of ours is not the state before.
     let removal = file.uninstall(Some(&new), &[old.to_owned()]).unwrap();
-    assert_eq!(removal, Removal::Edit("{}".to_owned()));
+    assert_eq!(removal, UninstallStep::Edit("{}".to_owned()));
 }
 
 #[test]
@@ -176,7 +176,7 @@ proptest! {
         // Without the backup, nothing but the entry goes.
         if before.contains("extensions") {
             let removal = file.uninstall(Some(&after), &[]).unwrap();
-            prop_assert_eq!(removal, Removal::Edit(before));
+            prop_assert_eq!(removal, UninstallStep::Edit(before));
         }
     }
 }

@@ -1,0 +1,261 @@
+//! The results of `install`, as text and as JSON.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+use shellyard_install::{
+    ClientKind, FilePurpose, InstallRequest, InstallScope, Machine, SettingsFile,
+};
+
+use super::install::InstallError;
+use super::install_check::CheckedServer;
+use super::terminal::{VerbOutput, escape_for_terminal, format_with_causes};
+
+/// The result for one client.
+#[derive(Debug)]
+pub(super) struct ClientReport {
+    client: ClientKind,
+    pub(super) files: Vec<FileReport>,
+    pub(super) check: Option<CheckedServer>,
+    pub(super) notes: Vec<String>,
+    pub(super) error: Option<InstallError>,
+}
+
+/// The result for one file.
+#[derive(Debug)]
+pub(super) struct FileReport {
+    path: PathBuf,
+    purpose: FilePurpose,
+    action: FileAction,
+    pub(super) backup: Option<PathBuf>,
+    /// The change, if it was only shown.
+    pub(super) diff: Option<String>,
+    /// The settings, if they were only printed.
+    pub(super) settings: Option<String>,
+}
+
+/// The change to one file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FileAction {
+    Created,
+    Changed,
+    AlreadyInstalled,
+    Removed,
+    Restored,
+    Deleted,
+    NotInstalled,
+}
+
+impl FileAction {
+    /// The stable word of the action.
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::Changed => "changed",
+            Self::AlreadyInstalled => "already_installed",
+            Self::Removed => "removed",
+            Self::Restored => "restored",
+            Self::Deleted => "deleted",
+            Self::NotInstalled => "not_installed",
+        }
+    }
+}
+
+impl ClientReport {
+    pub(super) const fn new(client: ClientKind) -> Self {
+        Self { client, files: Vec::new(), check: None, notes: Vec::new(), error: None }
+    }
+
+    fn format(&self) -> VerbOutput {
+        let name = self.client.name();
+        let has_work = |file: &&FileReport| file.action != FileAction::NotInstalled;
+        let mut stdout = String::new();
+        for file in self.files.iter().filter(has_work) {
+            stdout += &format!("{name}: {}\n", file.format());
+            stdout += file.diff.as_deref().unwrap_or_default();
+        }
+        let is_absent = self.error.is_none() && !self.files.iter().any(|file| has_work(&file));
+        if is_absent {
+            stdout += &format!("{name}: not installed, nothing to do\n");
+        }
+        if let Some(checked) = &self.check {
+            stdout += &format!("{name}: {}\n", format_check(checked));
+        }
+        let mut stderr: String =
+            self.notes.iter().map(|note| format!("{name}: note: {note}\n")).collect();
+        if let Some(error) = &self.error {
+            let text = format_with_causes(error);
+            stderr += &format!("shellyard: {name}: {}\n", escape_for_terminal(&text));
+        }
+        VerbOutput { stdout, stderr, code: u8::from(self.error.is_some()) }
+    }
+
+    fn to_json(&self) -> Value {
+        let files: Vec<Value> = self.files.iter().map(FileReport::to_json).collect();
+        let mut answer = json!({
+            "client": self.client.word(),
+            "name": self.client.name(),
+            "ok": self.error.is_none(),
+            "files": files,
+            "notes": self.notes,
+        });
+        if let Some(checked) = &self.check {
+            answer["check"] = json!({
+                "server": checked.name,
+                "version": checked.version,
+                "tools": checked.tools,
+                "elapsed_ms": u64::try_from(checked.elapsed.as_millis()).unwrap_or(u64::MAX),
+            });
+        }
+        if let Some(error) = &self.error {
+            answer["code"] = json!(error.code());
+            answer["message"] = json!(format_with_causes(error));
+        }
+        answer
+    }
+}
+
+impl FileReport {
+    pub(super) fn new(file: &SettingsFile, action: FileAction) -> Self {
+        let (path, purpose) = (file.path.clone(), file.purpose);
+        Self { path, purpose, action, backup: None, diff: None, settings: None }
+    }
+
+    fn format(&self) -> String {
+        let thing = match self.purpose {
+            FilePurpose::Servers => "shellyard",
+            FilePurpose::Permissions => "the permission",
+            FilePurpose::Rules => "the instructions for the model",
+        };
+        let path = escape_for_terminal(&self.path.display().to_string());
+        let would = if self.diff.is_some() { "would be " } else { "" };
+        match (self.action, &self.backup) {
+            (FileAction::Created, _) => format!("{thing} {would}added to the new file {path}"),
+            (FileAction::Changed, Some(backup)) => {
+                let backup = escape_for_terminal(&backup.display().to_string());
+                format!("{thing} added to {path}; the file as it was: {backup}")
+            }
+            (FileAction::Changed, None) => format!("{thing} {would}added to {path}"),
+            (FileAction::AlreadyInstalled, _) => {
+                format!("already installed: {thing} is in {path}, which stays as it is")
+            }
+            (FileAction::Removed, _) => format!("{thing} {would}removed from {path}"),
+            (FileAction::Restored, _) => {
+                format!("{thing} {would}removed: {path} is exactly what it was before")
+            }
+            (FileAction::Deleted, _) => {
+                format!("{thing} {would}removed: {path} had nothing else and is gone")
+            }
+            (FileAction::NotInstalled, _) => format!("{thing} is not in {path}"),
+        }
+    }
+
+    fn to_json(&self) -> Value {
+        let mut answer = json!({
+            "path": self.path,
+            "purpose": self.purpose.word(),
+            "action": self.action.word(),
+        });
+        let texts = [("diff", &self.diff), ("settings", &self.settings)];
+        for (key, text) in texts {
+            if let Some(text) = text {
+                answer[key] = json!(text);
+            }
+        }
+        if let Some(backup) = &self.backup {
+            answer["backup"] = json!(backup);
+        }
+        answer
+    }
+}
+
+fn format_check(checked: &CheckedServer) -> String {
+    let CheckedServer { name, version, tools, elapsed } = checked;
+    format!(
+        "checked: started as the client does, {} {} answers with {} tools ({:.1} s)",
+        escape_for_terminal(name),
+        escape_for_terminal(version),
+        tools.len(),
+        elapsed.as_secs_f64()
+    )
+}
+
+/// Prints the results for all clients; exit code 1 if one of them failed.
+pub(super) fn print_reports(reports: &[ClientReport], is_json: bool) -> VerbOutput {
+    let code = u8::from(reports.iter().any(|report| report.error.is_some()));
+    if is_json {
+        let clients: Vec<Value> = reports.iter().map(ClientReport::to_json).collect();
+        let answer = json!({ "ok": code == 0, "clients": clients });
+        return VerbOutput { stdout: format!("{answer:#}\n"), stderr: String::new(), code };
+    }
+    join(reports.iter().map(ClientReport::format), code)
+}
+
+/// Prints only the settings; of several files, each with its path above it.
+pub(super) fn print_settings(reports: &[ClientReport]) -> VerbOutput {
+    let code = u8::from(reports.iter().any(|report| report.error.is_some()));
+    let has_many = reports.iter().map(|report| report.files.len()).sum::<usize>() > 1;
+    let outputs = reports.iter().map(|report| {
+        let format = |file: &FileReport| {
+            let text = file.settings.as_deref().unwrap_or_default();
+            let head = format!("==> {} <==\n", file.path.display());
+            if has_many { format!("{head}{text}\n") } else { text.to_owned() }
+        };
+        let stdout = report.files.iter().map(format).collect();
+        let place = |file: &FileReport| {
+            format!("{}: this goes into {}\n", report.client.name(), file.path.display())
+        };
+        let stderr = match &report.error {
+            Some(error) => format!("shellyard: {}\n", format_with_causes(error)),
+            None if has_many => String::new(),
+            None => report.files.iter().map(place).collect(),
+        };
+        VerbOutput { stdout, stderr, code }
+    });
+    join(outputs, code)
+}
+
+fn join(outputs: impl Iterator<Item = VerbOutput>, code: u8) -> VerbOutput {
+    outputs.fold(VerbOutput { code, ..VerbOutput::default() }, |mut all, output| {
+        all.stdout += &output.stdout;
+        all.stderr += &output.stderr;
+        all
+    })
+}
+
+/// The output for a call that failed for all clients.
+pub(super) fn failure_output(error: &InstallError, is_json: bool) -> VerbOutput {
+    let message = format_with_causes(error);
+    if is_json {
+        let answer = json!({ "ok": false, "code": error.code(), "message": message });
+        return VerbOutput { stdout: format!("{answer:#}\n"), code: 1, ..VerbOutput::default() };
+    }
+    VerbOutput { stderr: format!("shellyard: {message}\n"), code: 1, ..VerbOutput::default() }
+}
+
+/// Says what the permission rules of a request permit.
+pub(super) fn permission_note(request: &InstallRequest) -> String {
+    let name = request.client.name();
+    if request.permits_without_question() {
+        format!(
+            "{name} may now call every tool of shellyard without asking you, so every command of the agent runs; what may run is up to Shellyard (policy.ask, policy.deny, confinement.profile)"
+        )
+    } else {
+        format!(
+            "{name} has no file for such a permission: it asks until you choose \"always allow\" in its dialog, which then permits every command of the agent"
+        )
+    }
+}
+
+/// Says where instructions for the model go if this scope has no file for them.
+pub(super) fn rules_note(request: &InstallRequest, machine: &Machine) -> Option<String> {
+    let name = request.client.name();
+    let has_file = |scope| request.client.rules_file(scope, machine).is_some();
+    match (has_file(request.scope), has_file(InstallScope::Project)) {
+        (true, _) => None,
+        (false, true) => Some(format!(
+            "{name} has no file with instructions for all projects; --scope project writes AGENTS.md"
+        )),
+        (false, false) => Some(format!("{name} has no file with instructions for the model")),
+    }
+}
