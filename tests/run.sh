@@ -11,7 +11,8 @@
 # dashboards and the benchmark of replies.
 #
 # --agents runs only what is too large for every run (1.4 GB of programs): Codex, Claude Code, Gemini
-# CLI, Qwen Code and OpenCode, driven by a scripted model, against the debug binary.
+# CLI, Qwen Code and OpenCode, driven by a scripted model, against the debug binary; and what each of
+# them says about the settings that `shellyard install` wrote for it.
 #
 # Prints the time of each step; the last line is `N passed, N failed`.
 set -euo pipefail
@@ -235,6 +236,7 @@ if $agents; then
   node_and_npm
   npm_packages agents "${agent_programs[@]}"
   check "build" cargo build --all-features
+  counted "settings that install writes" python3 tests/clients/agents/install.py "$tools/agents" "$binary"
   counted "agents" python3 tests/clients/agents/run.py "$tools/agents" "$binary"
   summary
   exit

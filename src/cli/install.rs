@@ -55,7 +55,7 @@ pub struct InstallFlags {
     pub scope: ScopeFlag,
     /// Let the client use a shared server: at this URL or unix socket, or without a value the user's
     /// own server, which starts when it is needed.
-    #[arg(long, value_name = "URL|SOCKET", num_args = 0..=1, require_equals = false)]
+    #[arg(long, value_name = "URL|SOCKET", num_args = 0..=1)]
     pub connect: Option<Option<String>>,
     /// File with the bearer token for that server.
     #[arg(long, value_name = "FILE", requires = "connect")]
@@ -113,6 +113,8 @@ pub(super) enum InstallError {
     ProgramNotText,
     #[error("--config-path is for one client; name one")]
     OnePath,
+    #[error("`{0}` after --connect is the place of a server; name clients before --connect")]
+    ClientAfterConnect(String),
     #[error(transparent)]
     Target(#[from] TargetError),
     #[error(
@@ -145,6 +147,7 @@ impl InstallError {
             Self::NoHome => "home_unknown",
             Self::NoProgram(_) | Self::ProgramNotText => "program_unknown",
             Self::OnePath => "one_client_needed",
+            Self::ClientAfterConnect(_) => "client_after_connect",
             Self::Target(_) => "bad_target",
             Self::NoProject(_) => "no_project_settings",
             Self::Edit { source, .. } => source.code(),
@@ -437,6 +440,9 @@ fn connect_args(connect: Option<Option<&str>>) -> Result<Vec<String>, InstallErr
     Ok(match connect {
         None => Vec::new(),
         Some(None) => vec![flag, "--ensure-server".to_owned()],
+        Some(Some(text)) if ClientKind::parse(text).is_some() => {
+            return Err(InstallError::ClientAfterConnect(text.to_owned()));
+        }
         Some(Some(text)) => {
             let target = ServerTarget::parse(text, "/mcp")?;
             let place = match target.endpoint() {

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
+use shellyard_install::{SettingValue, SettingsFormat};
 
 use crate::harness::Launch;
 
@@ -47,16 +48,32 @@ fn parse(block: &SettingsBlock) -> Value {
     let parsed = match block.language.as_str() {
         "json" => serde_json::from_str(&block.text).map_err(|error| error.to_string()),
         "toml" => toml::from_str(&block.text).map_err(|error| error.to_string()),
+        "yaml" => {
+            let read = SettingsFormat::Yaml.read(&block.text).map_err(|error| error.to_string());
+            read.map(|settings| to_json(&settings))
+        }
         other => panic!("{other} under {}", block.heading),
     };
     parsed.unwrap_or_else(|error| panic!("{error} under {}: {}", block.heading, block.text))
 }
 
+fn to_json(settings: &SettingValue) -> Value {
+    match settings {
+        SettingValue::Text(text) | SettingValue::Other(text) => json!(text),
+        SettingValue::Number(number) => json!(number),
+        SettingValue::Flag(flag) => json!(flag),
+        SettingValue::List(items) => items.iter().map(to_json).collect(),
+        SettingValue::Map(pairs) => {
+            pairs.iter().map(|(key, value)| (key.clone(), to_json(value))).collect()
+        }
+    }
+}
+
 /// The words that start the server, wherever a client wants them.
 fn server_command(settings: &Value) -> Option<Vec<String>> {
-    let names = ["mcpServers", "mcp_servers", "context_servers", "servers", "mcp"];
+    let names = ["mcpServers", "mcp_servers", "context_servers", "servers", "mcp", "extensions"];
     let server = names.iter().find_map(|name| settings.get(*name))?.get("shellyard")?;
-    let command = &server["command"];
+    let command = server.get("command").or_else(|| server.get("cmd"))?;
     let words = match command.as_array() {
         Some(words) => words.clone(),
         None => [vec![command.clone()], server["args"].as_array()?.clone()].concat(),
@@ -64,7 +81,8 @@ fn server_command(settings: &Value) -> Option<Vec<String>> {
     words.iter().map(|word| word.as_str().map(str::to_owned)).collect()
 }
 
-const CLIENTS: [(&str, &str); 10] = [
+const CLIENTS: [(&str, &str); 11] = [
+    ("Goose", "~/.config/goose/config.yaml"),
     ("Codex", "~/.codex/config.toml"),
     ("Claude Code", ".mcp.json"),
     ("Gemini CLI", "~/.gemini/settings.json"),
@@ -91,11 +109,16 @@ fn the_block_of_each_client_starts_the_server() {
     assert!(server.rpc("tools/list", json!({}))["result"]["tools"].is_array());
 }
 
+/// `true` for blocks that are no settings: lines for a model, a session in a shell.
+fn is_example(block: &SettingsBlock) -> bool {
+    ["markdown", "text"].contains(&block.language.as_str())
+}
+
 #[test]
 fn every_block_of_settings_parses() {
     let page = page();
     let settings: Vec<SettingsBlock> =
-        blocks(&page).into_iter().filter(|block| block.language != "markdown").collect();
+        blocks(&page).into_iter().filter(|block| !is_example(block)).collect();
     settings.iter().for_each(|block| drop(parse(block)));
     assert!(settings.len() > CLIENTS.len(), "each client has one, Claude Code two");
     let named =

@@ -70,6 +70,8 @@ mod idle_jobs;
 #[cfg(test)]
 mod input;
 #[cfg(test)]
+mod install;
+#[cfg(test)]
 mod introduction;
 #[cfg(test)]
 mod journal;
