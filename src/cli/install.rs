@@ -15,7 +15,7 @@ use super::install_list;
 use super::install_report::{
     ClientReport, FileAction, FileReport, permission_note, print_reports, rules_note,
 };
-use super::terminal::{VerbOutput, format_with_causes};
+use super::terminal::VerbOutput;
 use crate::client::{Endpoint, ServerTarget, TargetError};
 use crate::config::Environment;
 use crate::did_you_mean::find_closest;

@@ -8,25 +8,25 @@ use crate::format::SettingsFormat;
 /// An AI client that can use an MCP server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ClientKind {
-    /// Claude Code.
+    /// Claude Code, the program in the terminal.
     ClaudeCode,
-    /// Claude Desktop.
+    /// Claude Desktop, the application.
     ClaudeDesktop,
     /// Codex, in the terminal and in editors.
     Codex,
-    /// Cursor.
+    /// Cursor, editor and terminal program.
     Cursor,
     /// Visual Studio Code with Copilot.
     VsCode,
-    /// Zed.
+    /// Zed, with its own agent.
     Zed,
-    /// Gemini CLI.
+    /// Gemini CLI, by Google.
     Gemini,
-    /// Qwen Code.
+    /// Qwen Code, by Alibaba.
     Qwen,
-    /// OpenCode.
+    /// OpenCode, the program in the terminal.
     OpenCode,
-    /// Windsurf.
+    /// Windsurf, with its agent Cascade.
     Windsurf,
     /// Goose, in the terminal and on the desktop.
     Goose,
@@ -37,7 +37,7 @@ pub enum ClientKind {
 pub enum OperatingSystem {
     /// Linux, and everything that follows the XDG base directories.
     Linux,
-    /// macOS.
+    /// macOS, with its library folders.
     MacOs,
 }
 
@@ -90,7 +90,7 @@ impl Machine {
         }
     }
 
-    /// The value of `PATH`.
+    /// The directories with programs, as one text.
     #[must_use]
     pub fn path_variable(&self) -> &str {
         self.variables.get("PATH").map_or("", String::as_str)

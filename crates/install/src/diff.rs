@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_is_shown_with_its_surroundings() {
+    fn a_change_is_shown_with_the_lines_around_it() {
         let old = "1\n2\n3\n4\n5\n6\n7\n8\n";
         let new = "1\n2\n3\n4\nnew\n5\n6\n7\n8\n";
         let expected = "--- f\n+++ f\n@@ -2,6 +2,7 @@\n 2\n 3\n 4\n+new\n 5\n 6\n 7\n";

@@ -13,7 +13,7 @@ pub const SERVER_NAME: &str = "shellyard";
 pub struct ConfiguredCommand {
     /// The program, as an absolute path.
     pub program: String,
-    /// Its arguments.
+    /// The arguments of the program.
     pub args: Vec<String>,
     /// Variables that the client sets for it.
     pub variables: BTreeMap<String, String>,
@@ -119,7 +119,7 @@ impl ConfiguredCommand {
     }
 }
 
-/// What a client needs besides the command, and its permission.
+/// The settings that a client needs besides the command, and its permission.
 fn client_extras(client: ClientKind, is_permitted: bool) -> Vec<(&'static str, SettingValue)> {
     let mut extras = match client {
         ClientKind::ClaudeCode => vec![("alwaysLoad", SettingValue::Flag(true))],

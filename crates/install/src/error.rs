@@ -5,7 +5,7 @@ use thiserror::Error;
 /// A place in a text, counted from one. Columns count characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TextPlace {
-    /// The line.
+    /// The number of the line.
     pub line: usize,
     /// The character in the line.
     pub column: usize,
@@ -54,7 +54,7 @@ pub enum EditError {
     Duplicate {
         /// The place of the second one.
         place: TextPlace,
-        /// The key.
+        /// The key that occurs twice.
         key: String,
     },
     /// The edited text would have meant something else than intended.

@@ -26,15 +26,15 @@ pub enum SettingsFileError {
     /// The file cannot be read.
     #[error("`{}` cannot be read", .path.display())]
     Read {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// The cause.
+        /// The error of the system.
         source: io::Error,
     },
     /// The file is not text.
     #[error("`{}` is not valid UTF-8 at {place}", .path.display())]
     NotText {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// The first byte that is wrong.
         place: TextPlace,
@@ -42,15 +42,15 @@ pub enum SettingsFileError {
     /// The file cannot be written.
     #[error("`{}` cannot be written", .path.display())]
     Write {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// The cause.
+        /// The error of the system.
         source: io::Error,
     },
     /// Another program has changed the file meanwhile.
     #[error("another program has changed `{}` meanwhile", .path.display())]
     Changed {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
     },
 }

@@ -12,7 +12,7 @@ pub enum SettingsFormat {
     Json,
     /// JSON with comments and trailing commas.
     Jsonc,
-    /// TOML.
+    /// TOML, as Codex uses it.
     Toml,
     /// YAML with one document.
     Yaml,

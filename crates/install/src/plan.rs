@@ -22,7 +22,7 @@ const ZED_TOOLS: [&str; 6] = [
 /// The wishes about one installation.
 #[derive(Debug, Clone)]
 pub struct InstallRequest {
-    /// The client.
+    /// The client that gets the server.
     pub client: ClientKind,
     /// The reach of the installation.
     pub scope: InstallScope,

@@ -13,9 +13,9 @@ use crate::value::SettingValue;
 pub(crate) enum FileEdit {
     /// The entry of the server.
     Server { format: SettingsFormat, section: &'static str, entry: SettingValue },
-    /// A key with a value.
+    /// A key with a value, such as a permission.
     Key { format: SettingsFormat, path: Vec<&'static str>, value: SettingValue },
-    /// A text in a list.
+    /// A text in a list, such as a permission.
     Item { format: SettingsFormat, path: Vec<&'static str>, item: &'static str },
     /// A section between marks.
     Section { lines: &'static str },

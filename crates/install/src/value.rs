@@ -3,13 +3,13 @@
 /// A value in a settings file. The order of keys is that of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SettingValue {
-    /// A string.
+    /// A string, without its quotes.
     Text(String),
-    /// An integer.
+    /// An integer of 64 bits.
     Number(i64),
-    /// `true` or `false`.
+    /// One of `true` and `false`.
     Flag(bool),
-    /// A list.
+    /// A list of any values.
     List(Vec<Self>),
     /// Keys with their values.
     Map(Vec<(String, Self)>),
@@ -18,7 +18,7 @@ pub enum SettingValue {
 }
 
 impl SettingValue {
-    /// Creates a text.
+    /// Creates a value that is a text.
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(text.into())
