@@ -255,7 +255,12 @@ impl Pump {
                     continue;
                 }
             };
-            let turned = self.run_work(move |pump| pump.read_turn(stream)).await;
+            let read = move |pump: &mut Self| {
+                let turned = pump.read_turn(stream);
+                pump.close_ended_log();
+                turned
+            };
+            let turned = self.run_work(read).await;
             let Some((pump, (read, brought))) = turned else { return };
             self = pump;
             if self.flow == OutputFlow::Flooding && is_flood(brought) {
@@ -269,13 +274,16 @@ impl Pump {
                 yield_now().await;
             }
         }
-        let Some((pump, ())) = self.run_work(|pump| pump.writer.close()).await else { return };
-        pump.actor.send(JobMsg::StreamsClosed);
+        if !self.writer.is_closed() {
+            let Some((pump, ())) = self.run_work(|pump| pump.writer.close()).await else { return };
+            self = pump;
+        }
+        self.actor.send(JobMsg::StreamsClosed);
         // Only after `StreamsClosed` was sent: it says more than the answer to the probe.
         drop(asker);
-        if pump.writer.has_unstored() {
-            pump.writer.wait_to_store().await;
-            pump.store_rest().await;
+        if self.writer.has_unstored() {
+            self.writer.wait_to_store().await;
+            self.store_rest().await;
         }
     }
 
@@ -306,6 +314,14 @@ impl Pump {
     fn read_both_unannounced(&mut self) {
         self.read_unannounced(Stream::Stdout);
         self.read_unannounced(Stream::Stderr);
+        self.close_ended_log();
+    }
+
+    /// Closes the log if everything is in it, so that no other thread has to be asked for that.
+    fn close_ended_log(&mut self) {
+        if !self.is_open() && !self.is_holding() && self.unwritten.is_empty() {
+            self.writer.close();
+        }
     }
 
     /// Runs `work` on this thread while its output fits in memory, otherwise on a blocking thread.

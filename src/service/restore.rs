@@ -194,7 +194,7 @@ impl Restorer<'_> {
                 self.restore_queued(id, spec, status(JobPhase::Queued), inputs)
             }
             (None, None, None) => {
-                let why = "the server ended before this job began; nothing was run";
+                let why = "the server ended while this job was being accepted; if it had begun, its processes were ended";
                 self.restore_lost(id, spec, status(JobPhase::Queued), why)
             }
             (None, Some(_), _) => {

@@ -156,7 +156,8 @@ impl Actor for SupervisorActor {
         match message.into_inner() {
             SupervisorMsg::Submit(admission, reply) => {
                 let accepted = supervision.submit(admission);
-                supervision.dispatch(&myself).await;
+                let new = accepted.as_ref().ok().map(|accepted| accepted.job.id());
+                supervision.dispatch_with(new, &myself).await;
                 reply.send(accepted.map(|job| supervision.record_waiting(job))).ok();
             }
             SupervisorMsg::Find(id, reply) => {
@@ -284,13 +285,22 @@ impl Supervision {
 
     /// Starts every job whose turn it is.
     pub(super) async fn dispatch(&mut self, myself: &Address) {
+        self.dispatch_with(None, myself).await;
+    }
+
+    /// Starts every job whose turn it is. `new` was accepted just now.
+    async fn dispatch_with(&mut self, new: Option<JobId>, myself: &Address) {
         if self.acceptance == Acceptance::Closed {
             return;
         }
         while let Some(id) = self.queue.next() {
             let Some(mut guard) = self.guards.remove(&id) else { continue };
             if let Some(journal) = &self.job.journal {
-                guard.start_after(journal.append(&job::starting_record(id)));
+                let record = journal.append(&job::starting_record(id));
+                // Nobody starts a new job again after a crash, unless its caller repeats its key.
+                if new != Some(id) || self.registry.has_key(id) {
+                    guard.start_after(record);
+                }
             }
             self.activity.add_job(id, Instant::now());
             if let Some(tenant) = self.queue.find_tenant(id) {

@@ -89,6 +89,11 @@ impl Registry {
         })
     }
 
+    /// `true` if the job was submitted with a key.
+    pub(super) fn has_key(&self, id: JobId) -> bool {
+        self.jobs.get(&id).is_some_and(|known| known.key.is_some())
+    }
+
     /// Returns the job that a request with this key has got before.
     ///
     /// # Errors

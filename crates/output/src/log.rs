@@ -259,6 +259,12 @@ impl LogWriter {
         self.bounds.quota.wait_for_room().await;
     }
 
+    /// `true` once the log is closed.
+    #[must_use]
+    pub const fn is_closed(&self) -> bool {
+        self.now.closed
+    }
+
     /// Closes the log: no byte will follow. Dropping the writer does the same.
     pub fn close(&mut self) {
         if self.now.closed {
