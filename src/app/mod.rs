@@ -10,6 +10,7 @@ mod data_dir;
 mod durable;
 mod error;
 mod module_settings;
+mod private_socket;
 mod rules;
 mod runtime;
 mod serve;

@@ -96,6 +96,12 @@ fn new_job_detection(host: Arc<Host>) -> JobDetection {
     )
 }
 
+/// Returns the detection of jobs for a private socket: jobs of other servers count, too.
+pub(super) fn new_private_job_detection(host: Arc<Host>) -> JobDetection {
+    let callers = JobConnectionDetector::new(host);
+    JobDetection::new(move |stream| callers.is_any_job_on_unix(stream), |_, _| true)
+}
+
 fn http_socket(settings: &Settings) -> Option<SocketPath> {
     let path = socket_path(settings)?;
     Some(match &settings.http.socket {

@@ -16,13 +16,14 @@ use super::data_dir::ServerLock;
 use super::durable::{self, DurableState, KeeperLink};
 use super::error::AppError;
 use super::module_settings::{self, OutputFiles};
+use super::private_socket::{self, PrivateSocket};
 use super::runtime::{self, ShutdownWatchdog, Signals};
 use crate::bounded_read::{SPILL_CHECK_TIMEOUT, run_with_timeout};
 use crate::cli::terminal;
 use crate::config::{Changes, ConfigSources, Loaded, Settings, load};
 use crate::http::{
     HttpServices, MetricsRenderer, Readiness, ReloadedSettings, Server, ServerControl, ServerKind,
-    ServerProcess,
+    ServerProcess, UpgradeControl,
 };
 use crate::journal::Journal;
 use crate::mcp::{Handler, ServerName};
@@ -191,10 +192,12 @@ impl App {
             handler: self.new_handler(),
             metrics: self.new_metrics_renderer(exporter),
             readiness: ready,
-            control: self.new_control(after_drain, &link),
+            control: self.new_control(after_drain, link.upgrade_control()),
             process: describe_process(ServerKind::Serve),
         };
         events::server_started(server.local_addr(), server.socket_path());
+        let data_dir = self.settings.server.data_dir.clone();
+        spawn_blocking(move || private_socket::remove_stale(&data_dir));
         let on_signal = link.clone();
         let upgrade_on_signal =
             runtime::run_on_user_signal(move || on_signal.clone().upgrade_on_signal());
@@ -266,7 +269,7 @@ impl App {
     fn new_control(
         &self,
         after_drain: watch::Sender<AfterDrain>,
-        link: &KeeperLink,
+        upgrade: Option<UpgradeControl>,
     ) -> ServerControl {
         let reloader = self.reloader.clone();
         let reload = move |by| -> BoxFuture<'static, _> {
@@ -276,7 +279,7 @@ impl App {
                 Ok(ReloadedSettings { live, restart })
             })
         };
-        ServerControl::new(reload, after_drain, self.log_filter.clone(), link.upgrade_control())
+        ServerControl::new(reload, after_drain, self.log_filter.clone(), upgrade)
     }
 
     /// Waits until an operator has asked for a drain with exit, and no job waits or runs any more.
@@ -308,14 +311,30 @@ impl App {
             }
         };
         let shutdown = CancellationToken::new();
+        let handler = self.new_handler();
+        let own_handler = handler.for_caller(CallerIdentity::LOCAL);
+        let (after_drain, drain_end) = watch::channel(AfterDrain::Stay);
+        let (readiness, ready) = watch::channel(Readiness::Ready);
+        let services = HttpServices {
+            service: self.service.clone(),
+            handler,
+            metrics: MetricsRenderer::new(async || String::new()),
+            readiness: ready,
+            control: self.new_control(after_drain, None),
+            process: describe_process(ServerKind::Stdio),
+        };
+        let socket = PrivateSocket::open(&self.settings, Arc::clone(&self.host), services);
         let result = tokio::select! {
-            () = stdio::serve(self.new_handler().for_caller(CallerIdentity::LOCAL), shutdown.clone(), grace) => Ok(()),
+            () = stdio::serve(own_handler, shutdown.clone(), grace) => Ok(()),
+            () = self.wait_until_drained(drain_end) => Ok(()),
             () = shutdown_trigger.signals.wait_for_end() => Ok(()),
             () = self.service.wait_until_failed() => Err(AppError::SupervisorFailed),
         };
         shutdown_trigger.watchdog.begin();
         shutdown.cancel();
+        readiness.send_replace(Readiness::Draining);
         self.drain(Duration::ZERO, shutdown_trigger).await;
+        socket.close().await;
         events::server_stopped();
         result
     }

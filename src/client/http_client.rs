@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper::header::{AUTHORIZATION, CONNECTION, HOST, HeaderMap, HeaderValue, UPGRADE};
+use hyper::header::{AUTHORIZATION, CONNECTION, HOST, HeaderMap, HeaderValue, UPGRADE, USER_AGENT};
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use rustix::process::{Uid, geteuid};
@@ -140,6 +140,7 @@ impl ServerClient {
     ) -> Result<Request<Full<Bytes>>, ClientError> {
         let mut request =
             Request::builder().method(method).uri(path).header(HOST, self.target.host());
+        request = request.header(USER_AGENT, concat!("shellyard/", env!("CARGO_PKG_VERSION")));
         if let Some(token) = &self.token {
             request = request.header(AUTHORIZATION, token.header());
         }

@@ -41,5 +41,5 @@ pub use probes::{MetricsRenderer, Readiness};
 pub use routes::{HttpServices, Route};
 pub use server::Server;
 pub use session_ids::SessionKey;
-pub use settings::{HttpServerSettings, SocketPath};
+pub use settings::{HttpServerSettings, OfferedRoutes, SocketPath};
 pub use tls::TlsError;

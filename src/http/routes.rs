@@ -21,7 +21,7 @@ use super::auth::{Authenticator, Credential, WELL_KNOWN};
 use super::guard::{HeadRules, METRICS_PATH, RequestGuard, denied_response, guard_request};
 use super::mcp_endpoint::McpEndpoint;
 use super::probes::{MetricsRenderer, Readiness};
-use super::settings::HttpServerSettings;
+use super::settings::{HttpServerSettings, OfferedRoutes};
 use super::{mcp_endpoint, probes};
 use crate::mcp::{Handler, trace_context_from_headers};
 use crate::service::JobService;
@@ -82,6 +82,7 @@ pub(super) fn build_router(
     };
     Route::ALL
         .into_iter()
+        .filter(|route| route.is_offered(settings.routes))
         .fold(Router::new(), mount)
         .route("/api/{*rest}", any(no_such_path))
         .fallback(fallback(settings.auth.clone()))
@@ -260,6 +261,17 @@ impl Route {
             Self::Reload => "/api/v1/reload".to_owned(),
             Self::LogLevel => "/api/v1/log-level".to_owned(),
             Self::Upgrade => "/api/v1/upgrade".to_owned(),
+        }
+    }
+
+    /// `true` if a server that offers these routes has this one.
+    const fn is_offered(self, offered: OfferedRoutes) -> bool {
+        match offered {
+            OfferedRoutes::All => true,
+            OfferedRoutes::ApiOnly => !matches!(
+                self,
+                Self::Mcp | Self::ProtectedResource | Self::ProtectedResourceOfMcp | Self::Metrics
+            ),
         }
     }
 

@@ -14,6 +14,7 @@ pub struct HttpServerSettings {
     /// token.
     pub bind: Option<SocketAddr>,
     pub socket: Option<SocketPath>,
+    pub routes: OfferedRoutes,
     /// The PEM file of a certificate chain. With it and its key, the TCP address speaks TLS.
     pub tls_cert: Option<PathBuf>,
     pub tls_key: Option<PathBuf>,
@@ -65,6 +66,7 @@ impl Default for HttpServerSettings {
         Self {
             bind: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 8000))),
             socket: None,
+            routes: OfferedRoutes::All,
             tls_cert: None,
             tls_key: None,
             path: "/mcp".to_owned(),
@@ -89,6 +91,14 @@ impl Default for HttpServerSettings {
             shutdown_grace: Duration::from_secs(5),
         }
     }
+}
+
+/// The routes that a server offers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OfferedRoutes {
+    All,
+    /// The API and the probes of health: no MCP, and no metrics.
+    ApiOnly,
 }
 
 /// The path of the unix socket to listen on.

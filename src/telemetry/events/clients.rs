@@ -30,6 +30,22 @@ pub fn tls_disabled(address: SocketAddr) {
     );
 }
 
+/// The private socket of a server on standard input and output is not available.
+pub fn private_socket_unavailable(path: &Path, why: &dyn Display) {
+    let why = why.to_string();
+    tracing::warn!(
+        ?path,
+        ?why,
+        "private socket not available; `shellyard jobs` does not see the jobs of this server"
+    );
+}
+
+/// Sockets of servers that were killed could not be removed.
+pub fn stale_sockets_not_removed(path: &Path, why: &dyn Display) {
+    let why = why.to_string();
+    tracing::warn!(?path, ?why, "sockets of ended servers not removed");
+}
+
 /// The default socket is not available; the server starts without it.
 pub fn socket_unavailable(path: &Path, why: &dyn Display) {
     let why = why.to_string();
