@@ -15,7 +15,7 @@ use tracing::Instrument;
 
 use super::api::{
     ApiError, ApiState, MissingRole, ServerControl, ServerProcess, event_stream, job_actions, jobs,
-    operator, output, server, upgrade,
+    openapi, operator, output, server, upgrade,
 };
 use super::auth::{Authenticator, Credential, WELL_KNOWN};
 use super::guard::{HeadRules, METRICS_PATH, RequestGuard, denied_response, guard_request};
@@ -125,6 +125,7 @@ impl RouteHandlers {
                 get(move |caller, headers| scrape(metrics, caller, headers))
             }
             Route::Server
+            | Route::OpenApi
             | Route::Jobs
             | Route::Job
             | Route::JobOutput
@@ -191,6 +192,7 @@ pub enum Route {
     Readyz,
     Metrics,
     Server,
+    OpenApi,
     Jobs,
     Job,
     JobOutput,
@@ -209,7 +211,7 @@ pub enum Route {
 }
 
 impl Route {
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::Mcp,
         Self::ProtectedResource,
         Self::ProtectedResourceOfMcp,
@@ -217,6 +219,7 @@ impl Route {
         Self::Readyz,
         Self::Metrics,
         Self::Server,
+        Self::OpenApi,
         Self::Jobs,
         Self::Job,
         Self::JobOutput,
@@ -246,6 +249,7 @@ impl Route {
             Self::Readyz => "/readyz".to_owned(),
             Self::Metrics => METRICS_PATH.to_owned(),
             Self::Server => "/api/v1/server".to_owned(),
+            Self::OpenApi => "/api/v1/openapi.json".to_owned(),
             Self::Jobs => "/api/v1/jobs".to_owned(),
             Self::Job => "/api/v1/jobs/{id}".to_owned(),
             Self::JobOutput => "/api/v1/jobs/{id}/output".to_owned(),
@@ -286,6 +290,7 @@ impl Route {
             Self::Mcp
             | Self::Metrics
             | Self::Server
+            | Self::OpenApi
             | Self::Jobs
             | Self::Job
             | Self::JobOutput
@@ -313,6 +318,7 @@ fn api_route(route: Route, api: Arc<ApiState>) -> MethodRouter {
     const READ_OR_POST: &str = "GET, HEAD, POST";
     let (router, allowed) = match route {
         Route::Server => (get(server::describe_server), READ),
+        Route::OpenApi => (get(openapi::describe_api), READ),
         Route::Jobs => (get(jobs::list_jobs).post(job_actions::submit_job), READ_OR_POST),
         Route::Job => (get(jobs::show_job), READ),
         Route::JobOutput => (get(output::job_output), READ),

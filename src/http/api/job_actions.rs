@@ -70,7 +70,7 @@ fn client_from_headers(headers: &HeaderMap) -> JobClient {
 /// The body of a request to stop a job.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct StopArgs {
+pub(super) struct StopArgs {
     /// The first signal: its number, or its name with or without `SIG`; SIGTERM by default.
     #[serde(default)]
     signal: Option<SignalArg>,
@@ -137,7 +137,7 @@ async fn wait_until_stopping(job: &JobHandle) {
 /// The body of a request to type into a job.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct InputArgs {
+pub(super) struct InputArgs {
     #[serde(default)]
     text: Option<String>,
     /// Bytes that are not text.
@@ -190,7 +190,7 @@ pub(in crate::http) async fn send_input(
 /// The body of a request to change the size of a terminal.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ResizeArgs {
+pub(super) struct ResizeArgs {
     #[serde(default)]
     rows: Option<u16>,
     #[serde(default)]

@@ -36,13 +36,19 @@ enum JobScope {
     All,
 }
 
+/// The parameters of the list.
+pub(super) const LIST_PARAMS: [&str; 4] = ["all", "limit", "state", "tenant"];
+
+/// The parameters of a single job.
+pub(super) const SHOW_PARAMS: [&str; 2] = ["tenant", "wait_s"];
+
 /// Lists jobs, newest first: the caller's own, or all for an operator.
 pub(in crate::http) async fn list_jobs(
     State(api): State<Arc<ApiState>>,
     Extension(caller): Extension<CallerIdentity>,
     uri: Uri,
 ) -> Result<Response, ApiError> {
-    let params = QueryParams::parse(uri.query(), &["all", "limit", "state", "tenant"])?;
+    let params = QueryParams::parse(uri.query(), &LIST_PARAMS)?;
     let limit = params.count("limit", MAX_LIMIT)?.unwrap_or(DEFAULT_LIMIT);
     let state = params.choice("state", &STATE_VALUES)?.flatten();
     match params
@@ -71,7 +77,7 @@ pub(in crate::http) async fn show_job(
     Path(job): Path<String>,
     uri: Uri,
 ) -> Result<Response, ApiError> {
-    let params = QueryParams::parse(uri.query(), &["tenant", "wait_s"])?;
+    let params = QueryParams::parse(uri.query(), &SHOW_PARAMS)?;
     let wait = params.count_from("wait_s", 0, MAX_WAIT_S)?.unwrap_or(0);
     let access = JobAccess::new(caller, &params)?;
     let job = access.find(&api, &job, ForeignAccess::ReadState).await?;

@@ -5,7 +5,7 @@
 //! GET /jobs/{id}/output?follow=1 → follow (piece by piece); /jobs/{id}/stream → event_stream
 //! GET /jobs, /jobs/{id}, /jobs/{id}/digest → the MCP handler's structured form
 //! POST /jobs, /jobs/{id}/stop, /input, /resize → job_actions
-//! GET /server → the process that answers
+//! GET /server → the process that answers; /openapi.json → the description of all routes
 //! /queue, /drain, /reload, /log-level, /upgrade → what an operator sees and changes
 //! ```
 //!
@@ -17,8 +17,10 @@ mod access;
 pub(super) mod event_stream;
 mod follow;
 pub(super) mod job_actions;
+mod job_schema;
 pub(super) mod jobs;
 mod negotiation;
+pub(super) mod openapi;
 pub(super) mod operator;
 pub(super) mod output;
 mod request;

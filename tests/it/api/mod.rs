@@ -2,10 +2,12 @@
 //! it grows; over TCP and over unix sockets.
 
 mod actions;
+mod description;
 mod events;
 mod fields;
 mod following;
 mod operators;
+mod private_sockets;
 
 use std::path::PathBuf;
 

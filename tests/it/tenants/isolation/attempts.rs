@@ -204,6 +204,7 @@ pub(super) fn http(
         | Route::Readyz
         | Route::Metrics
         | Route::Server
+        | Route::OpenApi
         | Route::Queue
         | Route::Reload
         | Route::Upgrade => vec![at(&path), at(&format!("{path}?tenant=alice"))],

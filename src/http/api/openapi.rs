@@ -1,0 +1,348 @@
+//! `/openapi.json`: the description of the API, built from the routes, their parameters and the fields
+//! of their bodies.
+
+use axum::http::Uri;
+use axum::response::Response;
+use serde_json::{Map, Value, json};
+
+use super::job_schema::job_schema;
+use super::request::{ApiError, QueryParams, json_response};
+use super::{event_stream, jobs, output};
+use crate::http::routes::Route;
+use crate::mcp::job_request_schema;
+
+/// One method of a route.
+struct Operation {
+    method: &'static str,
+    route: Route,
+    summary: &'static str,
+    /// The lowest role that may call it.
+    role: &'static str,
+    /// The names of its query parameters.
+    params: &'static [&'static str],
+    body: Option<Value>,
+    response: ResponseBody,
+}
+
+/// The body of a successful response.
+enum ResponseBody {
+    /// One job.
+    Job,
+    /// `{"jobs": […]}`
+    JobList,
+    /// Another JSON object.
+    Object,
+    /// The bytes of the output.
+    Output,
+    Events,
+}
+
+const TENANT: &[&str] = &["tenant"];
+
+/// Lists every operation of the API.
+fn operations() -> Vec<Operation> {
+    let read = |route, summary, params, response| Operation {
+        method: "get",
+        route,
+        summary,
+        role: "read-only",
+        params,
+        body: None,
+        response,
+    };
+    let act = |route, summary, params, body, response| Operation {
+        method: "post",
+        route,
+        summary,
+        role: "run",
+        params,
+        body: Some(body),
+        response,
+    };
+    let operate = |method, route, summary, body| Operation {
+        method,
+        route,
+        summary,
+        role: "admin",
+        params: &[],
+        body,
+        response: ResponseBody::Object,
+    };
+    let lane = || Some(object_schema(&[("lane", "string", "One lane; all without it")]));
+    vec![
+        read(Route::Server, "Describe the server", &[], ResponseBody::Object),
+        read(Route::OpenApi, "Describe this API", &[], ResponseBody::Object),
+        read(Route::Jobs, "List jobs, newest first", &jobs::LIST_PARAMS, ResponseBody::JobList),
+        act(Route::Jobs, "Submit a job", &[], job_request_schema(), ResponseBody::Job),
+        read(Route::Job, "Show a job, or wait for its end", &jobs::SHOW_PARAMS, ResponseBody::Job),
+        read(
+            Route::JobOutput,
+            "Read the output of a job, or follow it",
+            &output::PARAMS,
+            ResponseBody::Output,
+        ),
+        read(
+            Route::JobStream,
+            "Follow the output and the states of a job as server-sent events",
+            &event_stream::PARAMS,
+            ResponseBody::Events,
+        ),
+        read(Route::JobDigest, "Show the facts of a job's output", TENANT, ResponseBody::Object),
+        act(Route::JobStop, "Stop a job", TENANT, stop_schema(), ResponseBody::Job),
+        act(Route::JobInput, "Type into a job", TENANT, input_schema(), ResponseBody::Object),
+        act(
+            Route::JobResize,
+            "Change the size of a job's terminal",
+            TENANT,
+            resize_schema(),
+            ResponseBody::Object,
+        ),
+        operate("get", Route::Queue, "Show the queue", None),
+        operate("post", Route::QueuePause, "Start no more jobs", lane()),
+        operate("post", Route::QueueResume, "Start jobs again", lane()),
+        operate("post", Route::Drain, "Accept no more jobs", Some(drain_schema())),
+        operate("post", Route::Reload, "Read the settings again", None),
+        operate("get", Route::LogLevel, "Show the log filter", None),
+        operate("put", Route::LogLevel, "Set the log filter", Some(log_level_schema())),
+        operate("get", Route::Upgrade, "Show the generation of the server", None),
+        operate("post", Route::Upgrade, "Replace the server", Some(upgrade_schema())),
+    ]
+}
+
+fn stop_schema() -> Value {
+    let mut schema = object_schema(&[("grace_s", "number", "Seconds from the signal to SIGKILL")]);
+    schema["properties"]["signal"] = json!({
+        "type": ["string", "integer"],
+        "description": "First signal, such as SIGINT, TERM or 9; SIGTERM without it",
+    });
+    schema
+}
+
+fn input_schema() -> Value {
+    object_schema(&[
+        ("text", "string", "Text to type"),
+        ("base64", "string", "Bytes to type, instead of text"),
+        ("end", "boolean", "End the input afterwards"),
+    ])
+}
+
+fn resize_schema() -> Value {
+    object_schema(&[
+        ("rows", "integer", "Height, from 1 to 10000"),
+        ("columns", "integer", "Width, from 1 to 10000"),
+    ])
+}
+
+fn drain_schema() -> Value {
+    object_schema(&[
+        ("undo", "boolean", "Accept new jobs again"),
+        ("exit", "boolean", "Exit once no job is queued or running"),
+    ])
+}
+
+fn log_level_schema() -> Value {
+    object_schema(&[
+        ("filter", "string", "New filter; the configured one without it"),
+        ("for_s", "number", "Seconds after which the configured filter returns"),
+    ])
+}
+
+fn upgrade_schema() -> Value {
+    object_schema(&[("program", "string", "Path of the new program")])
+}
+
+fn object_schema(fields: &[(&str, &str, &str)]) -> Value {
+    let property = |(name, kind, about): &(&str, &str, &str)| {
+        ((*name).to_owned(), json!({"type": kind, "description": about}))
+    };
+    let properties: Map<String, Value> = fields.iter().map(property).collect();
+    json!({"type": "object", "properties": properties, "additionalProperties": false})
+}
+
+/// Answers with the description.
+pub(in crate::http) async fn describe_api(uri: Uri) -> Result<Response, ApiError> {
+    QueryParams::parse(uri.query(), &[])?;
+    Ok(json_response(&build_document()))
+}
+
+fn build_document() -> Value {
+    let mut paths: Map<String, Value> = Map::new();
+    for operation in operations() {
+        let path = operation.route.path("/mcp");
+        let methods = paths.entry(path).or_insert_with(|| json!({}));
+        methods[operation.method] = operation.to_json();
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Shellyard",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "Shell commands as jobs: what they are, what they write, and how to stop them.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": {"Job": job_schema(), "Error": error_schema()},
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+        // Over a unix socket, and on a server without tokens, none is needed.
+        "security": [{"token": []}, {}],
+    })
+}
+
+fn error_schema() -> Value {
+    let texts = json!({
+        "code": {"type": "string", "description": "Stable word"},
+        "message": {"type": "string", "description": "What happened, why, and what to do next"},
+    });
+    let error = json!({"type": "object", "required": ["code", "message"], "properties": texts});
+    json!({"type": "object", "required": ["error"], "properties": {"error": error}})
+}
+
+impl Operation {
+    fn to_json(&self) -> Value {
+        let mut parameters: Vec<Value> = self.params.iter().copied().map(describe_param).collect();
+        if self.route.path("").contains("{id}") {
+            let schema = json!({"type": "integer", "minimum": 1});
+            parameters
+                .push(json!({"name": "id", "in": "path", "required": true, "schema": schema}));
+        }
+        let error = json!({"description": "Error", "content": {"application/json":
+            {"schema": {"$ref": "#/components/schemas/Error"}}}});
+        let (status, content) = self.describe_success();
+        let success = json!({"description": "Success", "content": content});
+        let mut operation = json!({
+            "operationId": self.id(),
+            "summary": self.summary,
+            "description": format!("Needs the role {}.", self.role),
+            "parameters": parameters,
+            "responses": {status: success, "default": error},
+        });
+        if let Some(body) = &self.body {
+            operation["requestBody"] = json!({"content": {"application/json": {"schema": body}}});
+        }
+        operation
+    }
+
+    /// A unique name, such as `get_jobs_id_output`.
+    fn id(&self) -> String {
+        let path = self.route.path("").replace("/api/v1", "");
+        let words = path.replace(['/', '-', '.'], "_").replace(['{', '}'], "");
+        format!("{}{words}", self.method)
+    }
+
+    fn describe_success(&self) -> (&'static str, Value) {
+        let job = json!({"$ref": "#/components/schemas/Job"});
+        let json_of = |schema: Value| json!({"application/json": {"schema": schema}});
+        let binary = json!({"schema": {"type": "string", "format": "binary"}});
+        match self.response {
+            ResponseBody::Job if self.route == Route::Jobs => ("202", json_of(job)),
+            ResponseBody::Job => ("200", json_of(job)),
+            ResponseBody::JobList => {
+                let jobs = json!({"type": "array", "items": job});
+                ("200", json_of(json!({"type": "object", "properties": {"jobs": jobs}})))
+            }
+            ResponseBody::Object => ("200", json_of(json!({"type": "object"}))),
+            ResponseBody::Output => {
+                ("200", json!({"text/plain": binary, "application/octet-stream": binary}))
+            }
+            ResponseBody::Events => {
+                ("200", json!({"text/event-stream": {"schema": {"type": "string"}}}))
+            }
+        }
+    }
+}
+
+fn describe_param(name: &str) -> Value {
+    let integer = json!({"type": "integer", "minimum": 0});
+    let flag = json!({"type": "string", "enum": ["0", "1"]});
+    let (schema, about) = match name {
+        "tenant" => {
+            (json!({"type": "string"}), "Another tenant; needs the role admin, and is audited")
+        }
+        "all" => (flag, "1: the jobs of all tenants; needs the role admin"),
+        "limit" => (json!({"type": "integer", "minimum": 1, "maximum": 200}), "Jobs at most"),
+        "state" => (
+            json!({"type": "string", "enum": ["queued", "running", "stopping", "finished", "all"]}),
+            "Only jobs in this state",
+        ),
+        "wait_s" => (
+            json!({"type": "integer", "minimum": 0, "maximum": 60}),
+            "Seconds to wait for the end of the job",
+        ),
+        "stream" => (json!({"type": "string", "enum": ["stdout", "stderr"]}), "Only this stream"),
+        "download" => (flag, "1: as a file"),
+        "follow" => (flag, "1: until the output is complete"),
+        "from" | "cursor" => (integer, "Position of the first byte"),
+        "tail" => (integer, "Start at the last lines"),
+        "since" => (json!({"type": "string"}), "Start at a time (RFC 3339), or seconds ago"),
+        _ => (json!({"type": "string"}), ""),
+    };
+    json!({"name": name, "in": "query", "schema": schema, "description": about})
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::de::DeserializeOwned;
+
+    use super::super::job_actions::{InputArgs, ResizeArgs, StopArgs};
+    use super::super::operator::{DrainArgs, LaneArgs, LogLevelArgs};
+    use super::super::request::parse_body;
+    use super::super::upgrade::UpgradeArgs;
+    use super::*;
+
+    #[test]
+    fn every_route_of_the_api_is_described_and_no_other() {
+        let described: Vec<String> = operations().iter().map(|it| it.route.path("/mcp")).collect();
+        for route in Route::ALL {
+            let path = route.path("/mcp");
+            assert_eq!(described.contains(&path), path.starts_with("/api/"), "{path}");
+        }
+        let document = build_document();
+        let methods: usize = document["paths"]
+            .as_object()
+            .unwrap()
+            .values()
+            .map(|methods| methods.as_object().unwrap().len())
+            .sum();
+        assert_eq!(methods, operations().len(), "each operation once");
+        let mut ids: Vec<String> = operations().iter().map(Operation::id).collect();
+        ids.sort();
+        ids.dedup();
+        assert_eq!(ids.len(), operations().len());
+    }
+
+    #[test]
+    fn every_parameter_is_explained() {
+        for operation in operations() {
+            for name in operation.params {
+                assert_ne!(describe_param(name)["description"], "", "{name}");
+            }
+        }
+    }
+
+    /// Checks that a body accepts exactly the fields of its schema.
+    #[track_caller]
+    fn check_body<T: DeserializeOwned + Default>(schema: &Value) {
+        let error =
+            parse_body::<T>(br#"{"no such field": 1}"#).map(|_| ()).unwrap_err().to_string();
+        let (_, expected) = error.split_once("expected").unwrap();
+        let mut accepted: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
+        let mut described: Vec<&str> =
+            schema["properties"].as_object().unwrap().keys().map(String::as_str).collect();
+        accepted.sort_unstable();
+        described.sort_unstable();
+        assert_eq!(accepted, described);
+    }
+
+    #[test]
+    fn bodies_accept_the_fields_that_are_described() {
+        check_body::<StopArgs>(&stop_schema());
+        check_body::<InputArgs>(&input_schema());
+        check_body::<ResizeArgs>(&resize_schema());
+        check_body::<DrainArgs>(&drain_schema());
+        check_body::<LogLevelArgs>(&log_level_schema());
+        check_body::<UpgradeArgs>(&upgrade_schema());
+        let lane = operations().into_iter().find(|it| it.route == Route::QueuePause);
+        check_body::<LaneArgs>(&lane.unwrap().body.unwrap());
+    }
+}
