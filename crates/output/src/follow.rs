@@ -9,7 +9,7 @@ use std::time::Instant;
 use crate::Stream;
 use crate::reader::{BlockingReader, LogReader, stream_offset};
 
-/// The largest piece.
+/// The most bytes of one piece.
 const PIECE: u64 = 64 * 1024;
 
 /// The next part of a log for a reader at some position.
@@ -19,7 +19,7 @@ pub enum LogPiece {
     Bytes {
         /// The stream; `None` if both are read as one.
         stream: Option<Stream>,
-        /// The bytes.
+        /// The bytes at the position, at least one.
         bytes: Vec<u8>,
         /// `true` if later bytes may continue these: they are the last, and the log is open.
         may_grow: bool,
@@ -35,7 +35,7 @@ pub enum LogPiece {
 /// The streams that a reader follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FollowedStreams {
-    /// Both as one.
+    /// Both streams as one.
     Merged,
     /// Both, each piece from one of them.
     Apart,

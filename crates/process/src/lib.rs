@@ -30,6 +30,7 @@ mod keeper;
 mod launch;
 pub mod load;
 mod oom_score;
+mod other_servers;
 mod processes;
 mod reattach;
 pub mod sandbox;

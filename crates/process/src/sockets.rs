@@ -38,6 +38,7 @@ use tokio::net::UnixStream;
 
 use super::child_defaults::ProcessTag;
 use super::host::Host;
+use super::other_servers::descends_from_program;
 use super::processes::{ProcStat, ProcessSnapshot};
 use super::{processes, syscalls};
 
@@ -236,38 +237,6 @@ const MAX_DEPTH: usize = 1000;
 
 /// The most walks that are tried while ancestors end during one.
 const ATTEMPTS: usize = 16;
-
-/// `true` if an ancestor of a process runs this program and is not an ancestor of this server, too. A
-/// process whose ancestors cannot be read counts as one.
-fn descends_from_program(pid: Pid) -> bool {
-    let own = list_ancestors(getpid()).unwrap_or_default();
-    let program = identify_program("self");
-    let is_other_server = |ancestor: &Pid| identify_program(&ancestor.to_string()) == program;
-    let ancestors = (0..ATTEMPTS).find_map(|_| list_ancestors(pid));
-    ancestors.is_none_or(|ancestors| {
-        ancestors.iter().take_while(|ancestor| !own.contains(ancestor)).any(is_other_server)
-    })
-}
-
-/// Lists the ancestors of a process, the parent first; `None` if one of them ended meanwhile.
-fn list_ancestors(pid: Pid) -> Option<Vec<Pid>> {
-    let mut ancestors = Vec::new();
-    let mut current = processes::stat(pid)?;
-    while current.parent > 1 && ancestors.len() < MAX_DEPTH {
-        let parent = processes::stat(Pid::from_raw(current.parent)?)?;
-        ancestors.push(parent.pid);
-        current = parent;
-    }
-    Some(ancestors)
-}
-
-/// Returns the file name of the program that a process runs, without the sign of a replaced file:
-/// another version of this program is this program, too.
-fn identify_program(process: &str) -> Option<String> {
-    let path = fs::read_link(format!("/proc/{process}/exe")).ok()?;
-    let name = path.file_name()?.to_string_lossy().into_owned();
-    Some(name.trim_end_matches(" (deleted)").to_owned())
-}
 
 /// The relation of a process to this server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,7 +13,7 @@ const SIZE: TerminalSize = TerminalSize { rows: 40, columns: 120 };
 /// The size of a terminal, in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TerminalSize {
-    /// The number of lines.
+    /// The number of lines that fit.
     pub rows: u16,
     /// The number of characters in a line.
     pub columns: u16,

@@ -59,8 +59,16 @@ pub(in crate::http) async fn job_stream(
     let mut keep_alive = interval_at(Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
     keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let status = job.watch_status();
-    let events =
-        JobEvents { api, access, job, follower, status, keep_alive, next: NextEvent::State };
+    let events = JobEvents {
+        api,
+        access,
+        job,
+        follower,
+        status,
+        shown: None,
+        keep_alive,
+        next: NextEvent::State,
+    };
     let body = Body::from_stream(stream::unfold(events, JobEvents::next));
     let mut response = Response::new(body);
     let headers = response.headers_mut();
@@ -85,6 +93,8 @@ struct JobEvents {
     job: JobHandle,
     follower: OutputFollower,
     status: watch::Receiver<JobStatus>,
+    /// The state that was sent last.
+    shown: Option<JobPhase>,
     keep_alive: Interval,
     next: NextEvent,
 }
@@ -106,8 +116,7 @@ impl JobEvents {
         let event = match self.next {
             NextEvent::State => {
                 self.next = NextEvent::Output;
-                self.status.mark_unchanged();
-                self.state_event("state", None).await
+                self.state_event().await
             }
             NextEvent::Output => self.next_output().await?,
             NextEvent::End => self.wait_for_end().await?,
@@ -123,7 +132,7 @@ impl JobEvents {
             let piece = tokio::select! {
                 biased;
                 () = self.api.streams.cancelled() => return None,
-                Ok(()) = self.status.changed() => return Some(self.state_event("state", None).await),
+                Ok(()) = self.status.changed() => return Some(self.state_event().await),
                 piece = self.follower.peek() => piece,
                 _ = self.keep_alive.tick() => return Some(comment()),
             };
@@ -162,7 +171,7 @@ impl JobEvents {
         tokio::select! {
             biased;
             () = self.api.streams.cancelled() => None,
-            Ok(()) = self.status.changed() => Some(Some(self.state_event("state", None).await)),
+            Ok(()) = self.status.changed() => Some(Some(self.state_event().await)),
             () = self.follower.wait_for_more(peeked) => Some(None),
             _ = self.keep_alive.tick() => Some(Some(comment())),
         }
@@ -170,26 +179,38 @@ impl JobEvents {
 
     /// Waits until the job has finished, which may be a moment after its output is complete.
     async fn wait_for_end(&mut self) -> Option<Bytes> {
-        let is_over = |status: &JobStatus| matches!(status.phase, JobPhase::Finished(_));
-        let is_finished = tokio::select! {
-            biased;
-            () = self.api.streams.cancelled() => return None,
-            // An error means that nothing will change any more.
-            finished = self.status.wait_for(is_over) => { drop(finished); true }
-            _ = self.keep_alive.tick() => false,
-        };
-        if !is_finished {
-            return Some(comment());
+        if let Some(event) = self.changed_state().await {
+            return Some(event);
+        }
+        if !matches!(self.shown, Some(JobPhase::Finished(_))) {
+            tokio::select! {
+                biased;
+                () = self.api.streams.cancelled() => return None,
+                Ok(()) = self.status.changed() => return Some(self.state_event().await),
+                _ = self.keep_alive.tick() => return Some(comment()),
+            }
         }
         self.next = NextEvent::Nothing;
-        Some(self.state_event("end", Some(self.follower.position())).await)
+        Some(format_event("end", Some(self.follower.position()), &self.describe().await))
     }
 
-    async fn state_event(&self, name: &str, id: Option<u64>) -> Bytes {
-        let job = &self.job;
-        let state =
-            self.api.handler.describe_job(self.access.identity, job, JobDetail::Summary).await;
-        format_event(name, id, &state)
+    /// Returns an event if the state is another one than the last that was sent.
+    async fn changed_state(&mut self) -> Option<Bytes> {
+        let phase = self.status.borrow_and_update().phase.clone();
+        if self.shown.as_ref() == Some(&phase) {
+            return None;
+        }
+        self.shown = Some(phase);
+        Some(format_event("state", None, &self.describe().await))
+    }
+
+    async fn state_event(&mut self) -> Bytes {
+        self.changed_state().await.unwrap_or_else(comment)
+    }
+
+    async fn describe(&self) -> Value {
+        let Self { api, access, job, .. } = self;
+        api.handler.describe_job(access.identity, job, JobDetail::Summary).await
     }
 
     fn output_event(&mut self, stream: Option<Stream>, bytes: &[u8]) -> Bytes {

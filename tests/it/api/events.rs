@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{ApiCaller, code};
 use crate::harness::{HttpRequest, Launch, TestServer};
 
-/// One event.
+/// One event as a client reads it.
 #[derive(Debug, Clone)]
 struct JobEvent {
     name: String,
@@ -18,7 +18,7 @@ struct JobEvent {
 }
 
 impl JobEvent {
-    /// The bytes of output.
+    /// The bytes of output, in either form.
     fn bytes(&self) -> Vec<u8> {
         match (self.data["text"].as_str(), self.data["base64"].as_str()) {
             (Some(text), None) => text.as_bytes().to_vec(),

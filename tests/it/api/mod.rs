@@ -15,14 +15,14 @@ use serde_json::Value;
 
 use crate::harness::{HttpConnection, HttpRequest, TestServer};
 
-/// A way to a server.
+/// The address of a server of either kind.
 #[derive(Debug, Clone)]
 enum ApiAddress {
     Tcp(String),
     Unix(PathBuf),
 }
 
-/// A caller of the API.
+/// A caller of the API, with its token.
 #[derive(Debug, Clone)]
 struct ApiCaller {
     address: ApiAddress,
@@ -109,7 +109,7 @@ impl ApiCaller {
     }
 }
 
-/// The number of a job.
+/// The number of a job in an answer.
 #[track_caller]
 fn number(job: &Value) -> u64 {
     job["job"].as_u64().unwrap_or_else(|| panic!("no job: {job}"))

@@ -21,7 +21,7 @@ pub struct ProcessInfo {
     pub command: String,
     /// CPU time of the process and of the children that it waited for.
     pub cpu: Duration,
-    /// Its resident memory.
+    /// Its resident memory, shared pages included.
     pub rss_bytes: u64,
 }
 
