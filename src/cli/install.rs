@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use shellyard_install::files::{self, SettingsFileError};
 use shellyard_install::{
-    ClientKind, ConfiguredCommand, EditError, InstallRequest, InstallScope, Machine,
+    ClientKind, ConfiguredCommand, EditError, FilePurpose, InstallRequest, InstallScope, Machine,
     OperatingSystem, SERVER_NAME, SettingsFile, UninstallStep, format_diff,
 };
 use thiserror::Error;
@@ -219,7 +219,12 @@ impl<'a> Installer<'a> {
             // An uninstall takes back whatever an installation may have written.
             has_rules: self.flags.agent_rules || self.flags.uninstall,
         };
-        let files = request.files(&self.machine).ok_or(InstallError::NoProject(client))?;
+        let mut files = request.files(&self.machine).ok_or(InstallError::NoProject(client))?;
+        if self.flags.uninstall {
+            files.retain(|file| {
+                file.purpose != FilePurpose::Rules || !self.has_other_reader(&request, file)
+            });
+        }
         // All files are read and judged before the first one is written.
         let plans: Vec<FilePlan> =
             files.iter().map(|file| self.plan_file(file)).collect::<Result<_, _>>()?;
@@ -238,6 +243,22 @@ impl<'a> Installer<'a> {
             report.check = Some(self.check(client, files.first())?);
         }
         Ok(())
+    }
+
+    /// `true` if a client that stays installed reads the same instructions.
+    fn has_other_reader(&self, request: &InstallRequest, rules: &SettingsFile) -> bool {
+        let others =
+            ClientKind::ALL.into_iter().filter(|other| !self.flags.clients.contains(other));
+        others
+            .filter(|other| {
+                other.rules_file(request.scope, &self.machine).as_ref() == Some(&rules.path)
+            })
+            .any(|client| {
+                let request = InstallRequest { client, config_path: None, ..request.clone() };
+                let files = request.files(&self.machine).unwrap_or_default();
+                let settings = files.first().map(|file| read_command(client, file));
+                matches!(settings, Some(Ok(Some(_))))
+            })
     }
 
     fn plan_file(&self, file: &SettingsFile) -> Result<FilePlan, InstallError> {
@@ -313,12 +334,16 @@ impl<'a> Installer<'a> {
         file: Option<&SettingsFile>,
     ) -> Result<CheckedServer, InstallError> {
         let written = file.map(|file| read_command(client, file)).transpose()?.flatten();
-        let command = written.as_ref().unwrap_or(&self.command);
+        let mut command = written.unwrap_or_else(|| self.command.clone());
+        if self.flags.scope == ScopeFlag::Project {
+            // Others may have written the rest of the entry, and a variable such as LD_PRELOAD runs code.
+            command.variables.clone_from(&self.command.variables);
+        }
         let directory = match self.flags.scope {
             ScopeFlag::User => &self.machine.home,
             ScopeFlag::Project => &self.machine.project,
         };
-        check_command(command, self.environment, directory).map_err(InstallError::Check)
+        check_command(&command, self.environment, directory).map_err(InstallError::Check)
     }
 
     /// Notes about a program or a file that may not stay where it is.

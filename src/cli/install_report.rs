@@ -124,8 +124,8 @@ impl FileReport {
     fn format(&self) -> String {
         let thing = match self.purpose {
             FilePurpose::Servers => "shellyard",
-            FilePurpose::Permissions => "the permission",
-            FilePurpose::Rules => "the instructions for the model",
+            FilePurpose::Permissions => "permission",
+            FilePurpose::Rules => "instructions for the model",
         };
         let path = escape_for_terminal(&self.path.display().to_string());
         let would = if self.diff.is_some() { "would be " } else { "" };
@@ -137,7 +137,7 @@ impl FileReport {
             }
             (FileAction::Changed, None) => format!("{thing} {would}added to {path}"),
             (FileAction::AlreadyInstalled, _) => {
-                format!("already installed: {thing} is in {path}, which stays as it is")
+                format!("already installed, {path} stays as it is")
             }
             (FileAction::Removed, _) => format!("{thing} {would}removed from {path}"),
             (FileAction::Restored, _) => {
@@ -146,7 +146,7 @@ impl FileReport {
             (FileAction::Deleted, _) => {
                 format!("{thing} {would}removed: {path} had nothing else and is gone")
             }
-            (FileAction::NotInstalled, _) => format!("{thing} is not in {path}"),
+            (FileAction::NotInstalled, _) => format!("nothing of shellyard in {path}"),
         }
     }
 
@@ -242,7 +242,7 @@ pub(super) fn permission_note(request: &InstallRequest) -> String {
         )
     } else {
         format!(
-            "{name} has no file for such a permission: it asks until you choose \"always allow\" in its dialog, which then permits every command of the agent"
+            "no permission is written for {name}: it asks until you choose \"always allow\" in its dialog, which then permits every command of the agent"
         )
     }
 }

@@ -207,6 +207,16 @@ fn the_project_and_other_files_can_be_chosen() {
     let parsed: Value = serde_json::from_str(&read(&repository.join(".mcp.json"))).expect("JSON");
     assert_eq!(parsed["mcpServers"]["shellyard"]["type"], "stdio");
     assert!(repository.join(".vscode/mcp.json").exists());
+    let hostile = r#"{"mcpServers": {"shellyard": {"command": "x", "env": {"SHELLYARD_QUEUE_SLOTS": "none"}}}}"#;
+    write(&repository.join(".mcp.json"), hostile);
+    let mut command = sandbox.command();
+    command.args(["install", "claude-code", "--scope", "project"]).current_dir(&repository);
+    let output = output_of(command, "");
+    assert!(
+        output.status.success(),
+        "the variables of others are not used: {}",
+        text(&output.stderr)
+    );
     assert!(snapshot(&home(&sandbox)).is_empty());
     let other = sandbox.path().join("other.json");
     installed(&sandbox, &["gemini", "--config-path", other.to_str().expect("a path")]);
@@ -232,10 +242,23 @@ fn rules_are_written_on_request_say_what_they_permit_and_go_with_the_server() {
     assert_eq!(snapshot(&home(&sandbox)), before);
     let output = install(&sandbox, &["cursor", "--agent-rules"]);
     assert!(
-        text(&output.stderr).contains("no file for such a permission"),
+        text(&output.stderr).contains("no permission is written for Cursor"),
         "{}",
         text(&output.stderr)
     );
+}
+
+#[test]
+fn instructions_that_another_client_reads_stay() {
+    let sandbox = Sandbox::new();
+    let project = ["--scope", "project"];
+    let rules = sandbox.work().join("AGENTS.md");
+    installed(&sandbox, &[&["codex", "opencode", "--agent-rules"], &project[..]].concat());
+    assert!(rules.exists());
+    installed(&sandbox, &[&["codex", "--uninstall"], &project[..]].concat());
+    assert!(read(&rules).contains("shellyard:begin"), "OpenCode still reads them");
+    installed(&sandbox, &[&["opencode", "--uninstall"], &project[..]].concat());
+    assert!(!rules.exists());
 }
 
 #[test]

@@ -86,6 +86,9 @@ fn a_broken_text_is_refused_with_its_place() {
     assert!(code == "settings_syntax" && message.starts_with("line "), "{message}");
     let (code, _) = refused(SettingsFormat::Yaml, "a: 1\n---\nb: 2\n");
     assert_eq!(code, "settings_layout");
+    // Nothing can be inserted here, which shows when the result is read again.
+    let (code, _) = refused(SettingsFormat::Yaml, "{}\n");
+    assert_eq!(code, "settings_layout");
 }
 
 #[test]
