@@ -108,6 +108,23 @@ impl ServerClient {
         self.with_timeout(async { self.read_response(self.send(request).await?).await }).await
     }
 
+    /// Sends one request and returns its response as soon as the head is there; the body follows in
+    /// pieces, for as long as the server sends some.
+    ///
+    /// # Errors
+    /// When there is no response within the time limit.
+    pub async fn open_stream(
+        &self,
+        method: Method,
+        path: &str,
+        headers: HeaderMap,
+    ) -> Result<ResponseStream, ClientError> {
+        let mut request = self.build_request(method, path, Bytes::new())?;
+        request.headers_mut().extend(headers);
+        let response = self.with_timeout(self.send(request)).await?;
+        Ok(ResponseStream { client: self.clone(), response })
+    }
+
     /// Upgrades a connection to a raw stream that follows `protocol`. Shutting down the writing
     /// side leaves the other side open.
     ///
@@ -188,6 +205,48 @@ impl ServerClient {
         }
         let text = first_line(&String::from_utf8_lossy(&response.body));
         ClientError::Refused { target, status: response.status, text }
+    }
+}
+
+/// A response whose body is read in pieces. Dropping it ends the connection.
+#[derive(Debug)]
+pub struct ResponseStream {
+    client: ServerClient,
+    response: Response<Incoming>,
+}
+
+impl ResponseStream {
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        self.response.status()
+    }
+
+    #[must_use]
+    pub fn headers(&self) -> &HeaderMap {
+        self.response.headers()
+    }
+
+    /// Returns the next piece of the body, `None` at its end. Cancel-safe.
+    ///
+    /// # Errors
+    /// When the connection broke off before the end of the body.
+    pub async fn next_chunk(&mut self) -> Result<Option<Bytes>, ClientError> {
+        while let Some(frame) = self.response.body_mut().frame().await {
+            let frame = frame.map_err(|error| self.client.broken_error(error))?;
+            if let Ok(data) = frame.into_data() {
+                return Ok(Some(data));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads the rest of the body, within the limits of a whole response.
+    ///
+    /// # Errors
+    /// When the connection breaks off, or a limit of time or size is reached.
+    pub async fn read_rest(self) -> Result<ServerResponse, ClientError> {
+        let Self { client, response } = self;
+        client.with_timeout(client.read_response(response)).await
     }
 }
 

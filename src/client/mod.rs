@@ -7,7 +7,7 @@ mod http_client;
 mod private_sockets;
 mod target;
 
-pub use http_client::{ClientError, ServerClient, ServerResponse, UpgradedStream};
+pub use http_client::{ClientError, ResponseStream, ServerClient, ServerResponse, UpgradedStream};
 pub use private_sockets::{
     list_private_sockets, private_socket, private_socket_dir, remove_stale_sockets,
 };

@@ -54,6 +54,26 @@ impl Environment {
         self.variables.get("NO_COLOR").is_some_and(|value| !value.is_empty())
     }
 
+    /// `true` if the terminal understands no sequences (`TERM` is `dumb` or not set).
+    #[must_use]
+    pub fn has_dumb_terminal(&self) -> bool {
+        self.find_non_empty("TERM").is_none_or(|term| term == "dumb")
+    }
+
+    /// The command that shows long output: `PAGER`, else `less`. `None` if `PAGER` is empty or `cat`.
+    #[must_use]
+    pub fn pager(&self) -> Option<String> {
+        match self.variables.get("PAGER").map(|value| value.to_string_lossy()) {
+            None => Some("less -RFX".to_owned()),
+            Some(command) if ["", "cat"].contains(&command.trim()) => None,
+            // Without these options, `less` shows colours as text and asks for a key after one screen.
+            Some(command) if command == "less" && !self.variables.contains_key("LESS") => {
+                Some("less -RFX".to_owned())
+            }
+            Some(command) => Some(command.into_owned()),
+        }
+    }
+
     /// The time in which the service manager expects to hear of the server, if `WATCHDOG_USEC` sets it.
     #[must_use]
     pub fn watchdog_time(&self) -> Option<Duration> {
@@ -157,6 +177,15 @@ mod tests {
         let environment = Environment::from_pairs([("XDG_CONFIG_HOME", "relative")]);
         assert_eq!(list_config_files(&environment), [PathBuf::from(SYSTEM_FILE)]);
         assert_eq!(user_config_file(&environment), None);
+    }
+
+    #[test]
+    fn an_empty_pager_is_no_pager() {
+        let pager = |value: &str| Environment::from_pairs([("PAGER", value)]).pager();
+        assert_eq!(Environment::default().pager().as_deref(), Some("less -RFX"));
+        assert_eq!(pager("more -s").as_deref(), Some("more -s"));
+        assert_eq!(pager("less").as_deref(), Some("less -RFX"));
+        assert_eq!((pager(""), pager("cat")), (None, None));
     }
 
     #[test]
