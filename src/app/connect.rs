@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use super::error::AppError;
 use super::{module_settings, rules};
 use crate::bounded_read::read_text;
-use crate::cli::StdioFlags;
+use crate::cli::{ConnectFlags, ServerSet, StdioFlags, list_stdio_sockets};
 use crate::client::{BearerToken, Endpoint, ServerClient, ServerTarget};
 use crate::config::{Environment, Loaded, Settings, TOKEN_VARIABLE};
 use crate::lines::{ClientEnvironment, DIRECTORY_HEADER, encode_environment};
@@ -83,6 +83,29 @@ pub(super) fn new_client(
 ) -> Result<ServerClient, AppError> {
     let target = parse_target(wanted, settings)?;
     Ok(ServerClient::new(target, find_token(token_file, environment)?)?)
+}
+
+/// Returns the server of `--connect`; without that flag, the shared server and those of all clients of
+/// this user.
+pub(super) fn find_servers(
+    flags: &ConnectFlags,
+    settings: &Settings,
+    environment: &Environment,
+) -> Result<ServerSet, AppError> {
+    if let Some(wanted) = &flags.connect {
+        let token = flags.token.as_deref();
+        let client = new_client(wanted.as_deref(), token, settings, environment)?;
+        return Ok(ServerSet::only(client));
+    }
+    let token = find_token(flags.token.as_deref(), environment)?;
+    let path = &settings.http.path;
+    let shared = module_settings::socket_path(settings)
+        .map(|socket| ServerClient::new(ServerTarget::socket(socket, path), token));
+    // The socket of a stdio server knows its user, and needs no token.
+    let stdio = list_stdio_sockets(&settings.server.data_dir).into_iter().map(|(pid, socket)| {
+        ServerClient::new(ServerTarget::socket(socket, path), None).map(|client| (pid, client))
+    });
+    Ok(ServerSet::of_user(shared.transpose()?, stdio.collect::<Result<_, _>>()?))
 }
 
 /// Refuses flags that only a server can use: ignoring them silently would mislead the user.

@@ -15,7 +15,9 @@ use super::runtime::{
 use super::serve::{App, ShutdownTrigger};
 use super::{confinement, connect, module_settings, rules, traces};
 use crate::bounded_read::{FILE_READ_TIMEOUT, run_with_timeout};
-use crate::cli::{self, Cli, Command, ConfigVerb, OperatorVerb, RunFlags, terminal};
+use crate::cli::{
+    self, Cli, Command, ConfigVerb, Display, JobVerb, OperatorVerb, RunFlags, terminal,
+};
 use crate::config::{ConfigSources, Environment, FlagValue, Loaded, Settings, load};
 use crate::http::Server;
 use crate::private_files::{PrivateDirError, ensure_private_dir};
@@ -48,6 +50,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Config(cli::ConfigCommand { verb: ConfigVerb::Reload(flags) }) => {
             (ask_server(&OperatorVerb::Reload(flags), environment), FAILURE)
         }
+        Command::Job(verb) => (ask_servers(&verb, environment), FAILURE),
         Command::Operator(verb) => (ask_server(&verb, environment), FAILURE),
         Command::Audit(command) => (Ok(cli::audit::run(&command)), FAILURE),
         Command::Install(flags) => (Ok(cli::install::run(&flags, &environment)), FAILURE),
@@ -106,6 +109,17 @@ fn ask_server(verb: &OperatorVerb, environment: Environment) -> Result<u8, AppEr
     let environment = &start.sources.environment;
     let client = connect::new_client(wanted, flags.token.as_deref(), &settings, environment)?;
     Ok(build_client_runtime()?.block_on(verb.run(&client)))
+}
+
+/// Runs a verb about jobs, in the server of `--connect` or in all servers of this user.
+fn ask_servers(verb: &JobVerb, environment: Environment) -> Result<u8, AppError> {
+    let flags = verb.server();
+    let start = Startup::new(flags.config.clone(), flags.values(), environment);
+    let settings = start.load()?.settings;
+    let environment = &start.sources.environment;
+    let servers = connect::find_servers(flags, &settings, environment)?;
+    let display = Display::detect(environment);
+    Ok(build_client_runtime()?.block_on(verb.run(&servers, &display)))
 }
 
 /// The part that a process of `serve` has.
@@ -230,6 +244,9 @@ impl Startup {
     }
 
     fn run(self, flags: RunFlags) -> Result<u8, AppError> {
+        if flags.queue.queue {
+            return self.run_queued(&flags);
+        }
         block_child_signals();
         let loaded = self.load()?;
         secure_data_dir(&loaded.settings)?;
@@ -241,6 +258,7 @@ impl Startup {
         check_threads(&self.sources.environment)?;
         let (_guard, log_filter) = logging::start(&logging)?;
         let grace = loaded.settings.job.grace;
+        let display = Display::detect(&self.sources.environment);
         let runtime = build_server_runtime(&self.sources.environment)?;
         let traces = traces::start(&loaded, runtime.handle())?;
         let result = runtime.block_on(async {
@@ -248,7 +266,8 @@ impl Startup {
             let host = durable::new_host(None)?;
             let durable = DurableState::default();
             let app = App::start(host, loaded, self.sources, durable, log_filter).await?;
-            let result = cli::run::run(app.service(), flags).await.map_err(AppError::Signals)?;
+            let result =
+                cli::run::run(app.service(), flags, &display).await.map_err(AppError::Signals)?;
             app.service().drain(Duration::ZERO, grace).await;
             app.end_everything().await;
             if let Some(message) = &result.message {
@@ -260,6 +279,17 @@ impl Startup {
         // A thread that hangs in a system call must not hold up the exit.
         runtime.shutdown_timeout(BLOCKING_TASKS_TIMEOUT);
         result
+    }
+
+    /// Sends the command of `run --queue` to a running server.
+    fn run_queued(&self, flags: &RunFlags) -> Result<u8, AppError> {
+        let settings = self.load()?.settings;
+        let environment = &self.sources.environment;
+        let queue = &flags.queue;
+        let (wanted, token) = (queue.connect.as_deref(), queue.token.as_deref());
+        let client = connect::new_client(wanted, token, &settings, environment)?;
+        let display = Display::detect(environment);
+        Ok(build_client_runtime()?.block_on(cli::run_queued::run(flags, client, &display)))
     }
 
     fn run_policy(&self, command: &cli::PolicyCommand) -> Result<u8, AppError> {

@@ -4,12 +4,16 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use serde_json::{Map, Value, json};
 
 use super::config::ReloadFlags;
 use super::install::InstallFlags;
+use super::job_verb::JobVerb;
 use super::operator::OperatorVerb;
+use super::run_queued::RunQueueFlags;
 use super::server::ServerCommand;
 use super::server_request::flag_value;
+use super::times::parse_time;
 use super::token::TokenCommand;
 use crate::config::FlagValue;
 
@@ -20,10 +24,12 @@ Examples:
   shellyard stdio --connect --ensure-server
                                           the same, with one shared server for all clients
   shellyard server shell -w /srv/app      serve MCP with the tool execute_command and file tools
-  shellyard run -- cargo test             run one command as a job and return its exit code
+  shellyard run cargo test                run one command as a job and return its exit code
   shellyard run --shell -- 'make | tee log'
   shellyard config show                   print every setting and its origin
-  shellyard jobs --all                    list the jobs of all tenants of a running server
+  shellyard jobs                          list the jobs of all your servers
+  shellyard logs -f 3                     follow the output of job 3
+  shellyard stop 3                        stop job 3 with its whole process tree
   shellyard pause --lane build            hold the queued jobs of a lane until `resume`
   shellyard drain --exit --wait           end the server after its last job
   shellyard config reload                 apply changed settings without a restart
@@ -36,9 +42,13 @@ a client. A lane is a named part of the queue with limits of its own.";
 
 const RUN_HELP: &str = "\
 Examples:
-  shellyard run -- cargo test
-  shellyard run --timeout 60 --cwd /srv/app --env CI=1 -- make check
+  shellyard run ls -la
+  shellyard run --timeout 10m --memory 2G --env CI=1 -- make check
   shellyard run --shell -- 'grep -r deprecated . | wc -l'
+  shellyard run --queue --lane build cargo test
+
+Flags of shellyard stand before the command; everything after its first word belongs to it. On a
+terminal, the command has a terminal as well.
 
 Exit codes: the command's own; 124 if it timed out, 125 if Shellyard itself failed, 126 if it
 cannot be executed, 127 if it was not found, 128+N if signal N ended it, 75 if the queue is full or a limit of the tenant is reached.";
@@ -75,6 +85,9 @@ pub enum Command {
     Token(TokenCommand),
     /// Check what this host provides to jobs, and how to fix what is missing.
     Doctor(DoctorFlags),
+    /// A verb about jobs.
+    #[command(flatten)]
+    Job(JobVerb),
     /// A verb that sends a request to a running server.
     #[command(flatten)]
     Operator(OperatorVerb),
@@ -254,8 +267,8 @@ impl ServerFlags {
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 #[command(after_help = RUN_HELP)]
 pub struct RunFlags {
-    /// End the command after this time.
-    #[arg(long, value_name = "SECS", value_parser = parse_seconds)]
+    /// End the command after this time, such as 90, 90s, 10m or 1h30m.
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub timeout: Option<Duration>,
     /// Working directory of the command.
     #[arg(long, value_name = "DIR")]
@@ -266,8 +279,13 @@ pub struct RunFlags {
     /// Join the words with spaces and run them as shell text.
     #[arg(long)]
     pub shell: bool,
+    /// Give the command no terminal, even if you have one.
+    #[arg(long)]
+    pub no_terminal: bool,
     #[command(flatten)]
     pub confine: ConfineFlags,
+    #[command(flatten)]
+    pub queue: RunQueueFlags,
     /// Configuration file, instead of the default locations.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -275,7 +293,7 @@ pub struct RunFlags {
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<String>,
     /// The command and its arguments.
-    #[arg(last = true, required = true, value_name = "CMD")]
+    #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
     pub words: Vec<String>,
 }
 
@@ -348,13 +366,6 @@ pub struct InitFlags {
     pub stdout: bool,
 }
 
-fn parse_seconds(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse::<f64>().ok().filter(|seconds| *seconds > 0.0);
-    seconds
-        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-        .ok_or_else(|| "give a number of seconds above 0, such as 60 or 0.5".to_owned())
-}
-
 fn parse_variable(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
@@ -373,15 +384,15 @@ pub struct ConfineFlags {
     /// Network access: on, off or auto.
     #[arg(long, value_name = "ON|OFF|AUTO")]
     pub network: Option<String>,
-    /// Limit on memory, such as 2GB.
+    /// Limit on memory, such as 512M or 2G.
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<String>,
-    /// Limit on CPU time, in seconds.
-    #[arg(long, value_name = "SECS")]
-    pub cpu: Option<String>,
+    /// Limit on CPU time, such as 60 or 10m.
+    #[arg(long, value_name = "TIME", value_parser = parse_cpu_seconds)]
+    pub cpu: Option<u64>,
     /// Limit on the number of processes.
     #[arg(long, value_name = "N")]
-    pub processes: Option<String>,
+    pub processes: Option<u64>,
 }
 
 impl ConfineFlags {
@@ -396,6 +407,24 @@ impl ConfineFlags {
         ];
         values.into_iter().flatten()
     }
+
+    /// Returns the limits as fields of a request to a server.
+    pub(super) fn limit_fields(&self) -> Map<String, Value> {
+        let fields = [
+            ("memory", self.memory.as_ref().map(|size| json!(size))),
+            ("cpu_s", self.cpu.map(|seconds| json!(seconds))),
+            ("processes", self.processes.map(|processes| json!(processes))),
+        ];
+        fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+    }
+}
+
+/// Parses a CPU time as whole seconds: the kernel counts no smaller ones.
+fn parse_cpu_seconds(text: &str) -> Result<u64, String> {
+    let time = parse_time(text)?;
+    Some(time.as_secs())
+        .filter(|seconds| *seconds > 0)
+        .ok_or_else(|| "give a time of at least a second, such as 60 or 10m".to_owned())
 }
 
 #[cfg(test)]
@@ -458,6 +487,14 @@ mod tests {
         assert_eq!(flags.timeout, Some(Duration::from_millis(500)));
         assert_eq!(flags.env, [("A".into(), "b=c".into()), ("D".into(), String::new())]);
         assert_eq!(flags.words, ["ls", "--color", "--", "x"]);
+        for (line, words) in [
+            ("shellyard run ls -la", &["ls", "-la"][..]),
+            ("shellyard run ls --timeout 5 -- x", &["ls", "--timeout", "5", "--", "x"]),
+            ("shellyard run --timeout 10m -- -x", &["-x"]),
+        ] {
+            let Command::Run(flags) = parse(line) else { panic!("not run") };
+            assert_eq!(flags.words, words, "{line}");
+        }
     }
 
     #[test]
@@ -465,6 +502,8 @@ mod tests {
         assert!(parse_error("shellyard run --timeout 0 -- x").contains("above 0"));
         assert!(parse_error("shellyard run --timeout soon -- x").contains("above 0"));
         assert!(parse_error("shellyard run --env A -- x").contains("NAME=VALUE"));
+        assert!(parse_error("shellyard run --tiemout 5 ls").contains("--timeout"));
+        assert!(parse_error("shellyard run --lane build ls").contains("--queue"));
         assert!(parse_error("shellyard run").contains("CMD"));
         assert!(parse_error("shellyard stdio --result-format yaml").contains("structured"));
         assert!(parse_error("shellyard serv").contains("serve"));

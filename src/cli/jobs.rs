@@ -1,269 +1,304 @@
-//! `jobs`: a table of the jobs of a running server.
+//! `jobs`: a table of the jobs of all servers of this user, or of one server.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::time::Duration;
 
 use clap::Args;
-use rustix::termios::tcgetwinsize;
-use serde_json::Value;
+use serde_json::{Value, json};
+use time::OffsetDateTime;
 
-use super::server_request::{ConnectFlags, ServerRequestError, get};
-use super::terminal::{VerbOutput, escape_for_terminal, format_table, truncate};
-use crate::client::ServerClient;
-use crate::ids::TenantId;
+use super::display::{Display, read_terminal_size};
+use super::job_name::ServerName;
+use super::job_view::JobView;
+use super::server_request::ServerRequestError;
+use super::server_set::{FoundServer, JobScopeFlags, ServerAnswers, ServerSet, TenantScope};
+use super::table::{TableCell, TableColumn, TableRoom, Tone, format_columns, keep_end};
+use super::terminal::{VerbOutput, escape_for_terminal, format_with_causes};
 
-/// The width of a table if stdout is not a terminal.
-const DEFAULT_WIDTH: usize = 120;
-/// The width of the command column on a narrow terminal.
-const MIN_COMMAND_WIDTH: usize = 20;
-/// The widest name and version of a client.
-const MAX_CLIENT_WIDTH: usize = 24;
+/// The time between two looks of `--watch`.
+const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 /// The widest directory of a client.
 const MAX_DIRECTORY_WIDTH: usize = 24;
 
 /// Flags of the verb `jobs`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct JobsFlags {
-    /// List the jobs of all tenants; needs the role admin.
-    #[arg(long, conflicts_with = "tenant")]
-    pub all: bool,
+    /// Show the list again every second, until Ctrl-C.
+    #[arg(short, long)]
+    pub watch: bool,
     /// List only jobs in this state.
     #[arg(long, value_name = "STATE", default_value = "all")]
     #[arg(value_parser = ["queued", "running", "stopping", "finished", "all"])]
     pub state: String,
     /// Number of jobs to list, newest first.
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=200))]
     pub limit: u16,
-    /// List the jobs of this tenant; needs the role admin.
-    #[arg(long, value_name = "NAME", value_parser = parse_tenant)]
-    pub tenant: Option<TenantId>,
     #[command(flatten)]
-    pub server: ConnectFlags,
+    pub jobs: JobScopeFlags,
 }
 
-fn parse_tenant(text: &str) -> Result<TenantId, String> {
-    TenantId::parse(text).map_err(|error| error.to_string())
-}
-
-/// Lists the requested jobs.
+/// Lists the requested jobs, once or until the user ends it.
 pub(super) async fn run(
     flags: &JobsFlags,
-    client: &ServerClient,
+    servers: &ServerSet,
+    display: &Display,
 ) -> Result<VerbOutput, ServerRequestError> {
-    let answer = get(client, &jobs_url(flags)).await?;
-    Ok(flags.server.success_output(&answer, || {
-        let jobs = answer["jobs"].as_array().map_or(&[][..], Vec::as_slice);
-        VerbOutput {
-            stdout: format_jobs(jobs, choose_tenant_column(flags), read_terminal_width()),
-            stderr: format_headline(jobs, flags.limit.into()),
-            code: 0,
+    if !flags.watch {
+        return list_once(flags, servers, display).await;
+    }
+    let mut shown = String::new();
+    loop {
+        let output = list_once(flags, servers, display).await?;
+        let text = format!("{}{}", output.stdout, output.stderr);
+        let frame = if display.is_terminal {
+            Some(format_frame(&text, read_terminal_size().rows.into()))
+        } else {
+            // A file gets each change once.
+            (text != shown).then(|| format!("{text}\n"))
+        };
+        if let Some(frame) = frame
+            && (io::stdout().write_all(frame.as_bytes()).is_err() || io::stdout().flush().is_err())
+        {
+            return Ok(VerbOutput { code: 1, ..VerbOutput::default() });
         }
-    }))
+        shown = text;
+        tokio::time::sleep(WATCH_INTERVAL).await;
+    }
+}
+
+/// Returns the sequences that replace the screen by the first lines of a text.
+fn format_frame(text: &str, rows: usize) -> String {
+    let lines: Vec<&str> = text.lines().take(rows.saturating_sub(1)).collect();
+    format!("\u{1b}[H{}\u{1b}[K\r\n\u{1b}[J", lines.join("\u{1b}[K\r\n"))
+}
+
+async fn list_once(
+    flags: &JobsFlags,
+    servers: &ServerSet,
+    display: &Display,
+) -> Result<VerbOutput, ServerRequestError> {
+    let answers = servers.get_all(&jobs_url(flags)).await?;
+    let listed = ListedJobs::collect(&answers, flags.limit.into());
+    let failures: String = answers.failures.iter().map(format_failure).collect();
+    let code = u8::from(!answers.failures.is_empty());
+    if flags.jobs.server.json {
+        let jobs: Vec<Value> = listed.jobs.iter().map(|(_, job)| job.clone()).collect();
+        let stdout = format!("{:#}\n", json!({ "jobs": jobs }));
+        return Ok(VerbOutput { stdout, stderr: failures, code });
+    }
+    let now = OffsetDateTime::now_utc();
+    let stdout = listed.format(flags.jobs.scope(), display.table_room(), display.has_colors, now);
+    let headline = listed.format_headline(flags);
+    Ok(VerbOutput { stdout, stderr: format!("{failures}{headline}"), code })
+}
+
+fn format_failure((name, error): &(ServerName, ServerRequestError)) -> String {
+    format!("shellyard: server {name}: {}\n", format_with_causes(error))
 }
 
 fn jobs_url(flags: &JobsFlags) -> String {
-    let filter = match (flags.all, flags.tenant) {
-        (true, _) => "&all=1".to_owned(),
+    let filter = match flags.jobs.scope() {
+        TenantScope::All => "&all=1".to_owned(),
         // A tenant's name needs no escapes in a URL.
-        (false, Some(tenant)) => format!("&tenant={}", tenant.name()),
-        (false, None) => String::new(),
+        TenantScope::One(tenant) => format!("&tenant={}", tenant.name()),
+        TenantScope::Own => String::new(),
     };
     format!("/api/v1/jobs?state={}&limit={}{filter}", flags.state, flags.limit)
 }
 
-/// The content of the tenant column.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum TenantColumn {
-    Hidden,
-    FromJob,
-    Fixed(TenantId),
+/// The jobs of one or several servers, newest first, each with its name.
+#[derive(Debug)]
+pub(super) struct ListedJobs {
+    pub(super) jobs: Vec<(String, Value)>,
 }
 
-const fn choose_tenant_column(flags: &JobsFlags) -> TenantColumn {
-    match (flags.all, flags.tenant) {
-        (true, _) => TenantColumn::FromJob,
-        (false, Some(tenant)) => TenantColumn::Fixed(tenant),
-        (false, None) => TenantColumn::Hidden,
+impl ListedJobs {
+    /// Merges the lists of all servers. Jobs of one server keep their order.
+    pub(super) fn collect(answers: &ServerAnswers, limit: usize) -> Self {
+        let lists: Vec<(&FoundServer, &[Value])> = answers
+            .answers
+            .iter()
+            .map(|(server, answer)| {
+                (server, answer["jobs"].as_array().map_or(&[][..], Vec::as_slice))
+            })
+            .collect();
+        let has_servers = lists.len() > 1
+            || lists.iter().any(|(server, _)| matches!(server.name, ServerName::Stdio(_)));
+        let mut jobs: Vec<(String, Value)> = lists
+            .iter()
+            .flat_map(|(server, jobs)| jobs.iter().map(move |job| (server, job)))
+            .map(|(server, job)| name_job(server, job, has_servers))
+            .collect();
+        if lists.len() > 1 {
+            // RFC 3339 in UTC sorts as text; a stable sort keeps the order of each server.
+            jobs.sort_by(|(_, a), (_, b)| submitted_at(b).cmp(submitted_at(a)));
+        }
+        jobs.truncate(limit);
+        Self { jobs }
+    }
+
+    pub(super) fn format(
+        &self,
+        scope: TenantScope,
+        room: TableRoom,
+        has_colors: bool,
+        now: OffsetDateTime,
+    ) -> String {
+        if self.jobs.is_empty() {
+            return String::new();
+        }
+        let rows: Vec<Vec<TableCell>> =
+            self.jobs.iter().map(|(name, job)| job_cells(name, JobView(job), scope, now)).collect();
+        let is_shown = |index: usize| {
+            let is_optional = matches!(COLUMNS[index].title, "TENANT" | "WAITS FOR" | "DIRECTORY");
+            !is_optional || rows.iter().any(|row| !["", "-"].contains(&row[index].text.as_str()))
+        };
+        let shown: Vec<usize> = (0..COLUMNS.len()).filter(|index| is_shown(*index)).collect();
+        let columns: Vec<TableColumn> = shown.iter().map(|index| COLUMNS[*index]).collect();
+        let pick = |row: &Vec<TableCell>| shown.iter().map(|index| row[*index].clone()).collect();
+        let rows: Vec<Vec<TableCell>> = rows.iter().map(pick).collect();
+        format_columns(&columns, &rows, room, has_colors)
+    }
+
+    fn format_headline(&self, flags: &JobsFlags) -> String {
+        let in_state = |state: &str| {
+            self.jobs.iter().filter(|(_, job)| JobView(job).text("state") == state).count()
+        };
+        if self.jobs.is_empty() {
+            return format_no_jobs(flags);
+        }
+        let running = in_state("running") + in_state("stopping");
+        let counts = format!(
+            "{running} running, {} queued, {} finished",
+            in_state("queued"),
+            in_state("finished")
+        );
+        let limit = usize::from(flags.limit);
+        if self.jobs.len() < limit {
+            return format!("{counts}\n");
+        }
+        format!("{counts} among the newest {limit}; --limit N shows more, up to 200\n")
     }
 }
 
-fn read_terminal_width() -> usize {
-    let size = tcgetwinsize(io::stdout()).ok();
-    size.map(|size| usize::from(size.ws_col)).filter(|width| *width > 0).unwrap_or(DEFAULT_WIDTH)
-}
-
-fn format_jobs(jobs: &[Value], column: TenantColumn, width: usize) -> String {
-    if jobs.is_empty() {
-        return String::new();
-    }
-    let head = ["TENANT", "JOB", "STATE", "ELAPSED", "WAITS FOR", "LINES", "CLIENT"];
-    let head = head.map(str::to_owned);
-    let mut rows = vec![head.to_vec()];
-    rows.extend(jobs.iter().map(|job| format_job_cells(job, column)));
-    if column == TenantColumn::Hidden {
-        rows.iter_mut().for_each(|row| drop(row.remove(0)));
-    }
-    let before =
-        format_table(&rows).lines().map(|line| line.chars().count()).max().unwrap_or(0) + 2;
-    let room = width.saturating_sub(before).max(MIN_COMMAND_WIDTH);
-    let commands =
-        jobs.iter().map(|job| truncate(&escape_for_terminal(text_field(job, "command")), room));
-    for (row, command) in rows.iter_mut().zip(std::iter::once("COMMAND".to_owned()).chain(commands))
-    {
-        row.push(command);
-    }
-    format_table(&rows)
-}
-
-fn format_job_cells(job: &Value, column: TenantColumn) -> Vec<String> {
-    let tenant = match column {
-        TenantColumn::Hidden => String::new(),
-        TenantColumn::FromJob => text_field(job, "tenant").to_owned(),
-        TenantColumn::Fixed(tenant) => tenant.name().to_owned(),
+/// Returns what an empty list means, and what to do next.
+fn format_no_jobs(flags: &JobsFlags) -> String {
+    let state = if flags.state == "all" { String::new() } else { format!(" {}", flags.state) };
+    let next = match flags.jobs.scope() {
+        TenantScope::Own => {
+            "`shellyard run --queue COMMAND` submits one, and --all shows those of all tenants"
+        }
+        TenantScope::One(_) => "--all shows those of all tenants",
+        TenantScope::All => "`shellyard run --queue COMMAND` submits one",
     };
-    let elapsed =
-        job["elapsed_ms"].as_u64().map(|time| format_elapsed(Duration::from_millis(time)));
+    format!("no{state} jobs; {next}\n")
+}
+
+fn name_job(server: &FoundServer, job: &Value, has_servers: bool) -> (String, Value) {
+    let number = job["job"].to_string();
+    if !has_servers {
+        return (number, job.clone());
+    }
+    let mut job = job.clone();
+    job["server"] = json!(server.name.to_string());
+    (format!("{}/{number}", server.name), job)
+}
+
+fn submitted_at(job: &Value) -> &str {
+    JobView(job).text("submitted_at")
+}
+
+const COLUMNS: [TableColumn; 10] = [
+    TableColumn { title: "TENANT", drop_order: 2, max_width: 20 },
+    TableColumn { title: "JOB", drop_order: 0, max_width: 24 },
+    TableColumn { title: "STATE", drop_order: 0, max_width: 40 },
+    TableColumn { title: "STARTED", drop_order: 3, max_width: 12 },
+    TableColumn { title: "ELAPSED", drop_order: 1, max_width: 10 },
+    TableColumn { title: "WAITS FOR", drop_order: 4, max_width: 48 },
+    TableColumn { title: "LINES", drop_order: 5, max_width: 12 },
+    TableColumn { title: "CLIENT", drop_order: 4, max_width: 24 },
+    TableColumn { title: "DIRECTORY", drop_order: 6, max_width: MAX_DIRECTORY_WIDTH },
+    TableColumn { title: "COMMAND", drop_order: 0, max_width: 1000 },
+];
+
+fn job_cells(
+    name: &str,
+    job: JobView<'_>,
+    scope: TenantScope,
+    now: OffsetDateTime,
+) -> Vec<TableCell> {
+    let tenant = match scope {
+        TenantScope::Own => String::new(),
+        TenantScope::All => job.safe_text("tenant"),
+        TenantScope::One(tenant) => tenant.name().to_owned(),
+    };
+    let faint = |text: String| TableCell::new(text, Tone::Faint);
     vec![
-        tenant,
-        job["job"].to_string(),
-        format_state(job),
-        elapsed.unwrap_or_else(|| "-".to_owned()),
-        format_queue_position(job),
-        job["lines"].as_u64().unwrap_or_default().to_string(),
-        format_client(job),
+        tenant.into(),
+        name.to_owned().into(),
+        job.state_cell(),
+        faint(job.ago("started_at", now).unwrap_or_else(|| "-".to_owned())),
+        job.elapsed().into(),
+        job.queue_position().into(),
+        job.0["lines"].as_u64().unwrap_or_default().to_string().into(),
+        faint(job.client()),
+        faint(keep_end(&job.safe_text("client_directory"), MAX_DIRECTORY_WIDTH)),
+        escape_for_terminal(job.text("command")).into(),
     ]
-}
-
-/// Formats the program that submitted a job as `codex 0.166 in ~/app`, with its version and
-/// directory as far as they are known.
-fn format_client(job: &Value) -> String {
-    let name = text_field(job, "client");
-    let mut words: Vec<&str> = vec![if name.is_empty() { "-" } else { name }];
-    words.extend(Some(text_field(job, "client_version")).filter(|version| !version.is_empty()));
-    let client = truncate(&escape_for_terminal(&words.join(" ")), MAX_CLIENT_WIDTH);
-    match text_field(job, "client_directory") {
-        "" => client,
-        directory => format!("{client} in {}", shorten_directory(&escape_for_terminal(directory))),
-    }
-}
-
-/// Keeps the end of a long path, which says most.
-fn shorten_directory(path: &str) -> String {
-    let length = path.chars().count();
-    if length <= MAX_DIRECTORY_WIDTH {
-        return path.to_owned();
-    }
-    let end: String = path.chars().skip(length + 1 - MAX_DIRECTORY_WIDTH).collect();
-    format!("…{end}")
-}
-
-/// Formats the state of a job, or its outcome.
-fn format_state(job: &Value) -> String {
-    let state = match text_field(job, "outcome") {
-        "" => text_field(job, "state").to_owned(),
-        "exited" => format!("exit {}", job["exit_code"]),
-        "signaled" => format!("killed by {}", text_field(job, "signal")),
-        other => other.replace('_', " "),
-    };
-    match job["background_pids"].as_array().map_or(0, Vec::len) {
-        0 => state,
-        1 => format!("{state}, 1 process still running"),
-        processes => format!("{state}, {processes} processes still running"),
-    }
-}
-
-/// Formats the queue position as `2 of 5: 4/4 slots busy`, with the lane unless it is `default`.
-fn format_queue_position(job: &Value) -> String {
-    let Some(position) = job["queue_position"].as_u64() else { return "-".to_owned() };
-    let lane = match text_field(job, "lane") {
-        "" | "default" => String::new(),
-        lane => format!(" in {lane}"),
-    };
-    format!("{position} of {}{lane}: {}", job["queue_length"], text_field(job, "waits_for"))
-}
-
-/// Formats a time as `0.4s`, `12.0s`, `2m05s` or `1h02m`.
-pub(super) fn format_elapsed(time: Duration) -> String {
-    let seconds = time.as_secs();
-    match seconds {
-        0..60 => format!("{}.{}s", seconds, time.subsec_millis() / 100),
-        60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
-        3600.. => format!("{}h{:02}m", seconds / 3600, seconds / 60 % 60),
-    }
-}
-
-fn format_headline(jobs: &[Value], limit: usize) -> String {
-    let in_state =
-        |state: &str| jobs.iter().filter(|job| text_field(job, "state") == state).count();
-    if jobs.is_empty() {
-        return "no jobs\n".to_owned();
-    }
-    let running = in_state("running") + in_state("stopping");
-    let counts = format!(
-        "{running} running, {} queued, {} finished",
-        in_state("queued"),
-        in_state("finished")
-    );
-    if jobs.len() < limit {
-        return format!("{counts}\n");
-    }
-    format!("{counts} among the newest {limit}; --limit N shows more, up to 200\n")
-}
-
-fn text_field<'a>(job: &'a Value, name: &str) -> &'a str {
-    job[name].as_str().unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use time::format_description::well_known::Rfc3339;
+    use unicode_width::UnicodeWidthStr as _;
 
-    fn jobs() -> Vec<Value> {
-        vec![
+    fn listed() -> ListedJobs {
+        let jobs = [
             json!({"tenant": "ci", "job": 3, "state": "queued", "queue_position": 1,
                    "queue_length": 2, "lane": "build", "waits_for": "lane build is paused",
                    "lines": 0, "command": "make\n\u{1b}[31mall", "client": "codex",
                    "client_version": "0.166", "client_directory": "/home/someone/src/shop/app"}),
             json!({"tenant": "a", "job": 12, "state": "running", "elapsed_ms": 125_000,
-                   "lines": 7, "command": "x".repeat(200)}),
+                   "started_at": "2026-01-02T00:00:00.000Z", "lines": 7,
+                   "command": "日本".repeat(100)}),
             json!({"tenant": "ci", "job": 1, "state": "finished", "outcome": "signaled",
                    "signal": "SIGKILL", "elapsed_ms": 400, "lines": 1, "command": "true"}),
-        ]
+        ];
+        let jobs = jobs.into_iter().map(|job| (format!("s4321/{}", job["job"]), job)).collect();
+        ListedJobs { jobs }
+    }
+
+    fn format(scope: TenantScope, room: TableRoom) -> String {
+        let now = OffsetDateTime::parse("2026-01-02T00:02:05Z", &Rfc3339).unwrap();
+        listed().format(scope, room, false, now)
     }
 
     #[test]
     fn the_table_has_a_line_for_each_job_and_fits_the_terminal() {
-        let table = format_jobs(&jobs(), TenantColumn::FromJob, 150);
-        let lines: Vec<&str> = table.lines().collect();
-        assert_eq!(
-            lines[1],
-            "ci      3    queued             -        1 of 2 in build: lane build is paused  0      codex 0.166 in …me/someone/src/shop/app  make\\n\\u{1b}[31mall"
-        );
-        assert!(lines[0].starts_with("TENANT  JOB  STATE"), "{table}");
-        assert!(lines[2].starts_with("a       12   running            2m05s    -"), "{table}");
-        assert!(lines[3].contains("killed by SIGKILL  0.4s") && lines[3].ends_with("true"));
-        assert!(lines[2].ends_with("xx…"), "{table}");
-        assert!(lines.iter().all(|line| line.chars().count() <= 150), "{table}");
-        let own = format_jobs(&jobs(), TenantColumn::Hidden, 400);
-        assert!(own.starts_with("JOB") && !own.contains("ci"), "{own}");
-        assert!(own.contains(&"x".repeat(200)), "there is room");
-        assert_eq!(format_jobs(&[], TenantColumn::FromJob, 100), "");
-    }
-
-    #[test]
-    fn longer_times_are_shown_with_less_precision() {
-        for (millis, text) in
-            [(449, "0.4s"), (59_999, "59.9s"), (60_000, "1m00s"), (3_720_000, "1h02m")]
-        {
-            assert_eq!(format_elapsed(Duration::from_millis(millis)), text);
+        for width in [40, 80, 120, 200] {
+            let table = format(TenantScope::All, TableRoom::Terminal(width));
+            assert_eq!(table.lines().count(), 4, "{table}");
+            assert!(table.lines().all(|line| line.width() <= width), "{width}:\n{table}");
+            for word in ["JOB", "STATE", "COMMAND", "s4321/12", "running", "killed by SIGKILL"] {
+                let word = if width == 40 { &word[..word.len().min(8)] } else { word };
+                assert!(table.contains(word), "{width}: {word}\n{table}");
+            }
+            assert!(!table.contains('\u{1b}'), "{table}");
         }
+        let table = format(TenantScope::All, TableRoom::Lines(120));
+        for word in ["TENANT", "2m ago", "2m05s", "1 of 2 in build: lane", "codex 0.166", "…me/s"]
+        {
+            assert!(table.contains(word), "{word}\n{table}");
+        }
+        let own = format(TenantScope::Own, TableRoom::Terminal(700));
+        assert!(own.starts_with("JOB") && !own.contains("ci"), "{own}");
+        assert!(own.contains(&"日本".repeat(100)), "there is room");
     }
 
     #[test]
-    fn a_truncated_list_says_so() {
-        assert_eq!(format_headline(&jobs(), 20), "1 running, 1 queued, 1 finished\n");
-        assert!(format_headline(&jobs(), 3).contains("newest 3; --limit N"));
+    fn a_frame_replaces_the_screen_and_does_not_scroll_it() {
+        assert_eq!(format_frame("a\nb\nc\n", 3), "\u{1b}[Ha\u{1b}[K\r\nb\u{1b}[K\r\n\u{1b}[J");
     }
 }

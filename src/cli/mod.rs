@@ -2,30 +2,55 @@
 //!
 //! stdout carries data, stderr carries messages for people. A verb returns its exit code; only `main` exits.
 
+mod attach;
 pub mod audit;
 pub mod config;
+mod detach_keys;
+mod display;
 pub mod doctor;
 mod doctor_checks;
 mod drain;
+mod exit_code;
 mod flags;
 pub mod install;
 mod install_check;
 mod install_list;
 mod install_report;
+mod job_name;
+mod job_verb;
+mod job_view;
 mod jobs;
 mod log_level;
+mod logs;
 mod operator;
+mod output_filter;
+mod pager;
 mod pause;
 pub mod policy;
 mod queue;
+mod raw_terminal;
 pub mod run;
+pub mod run_queued;
 mod server;
 mod server_request;
+mod server_set;
+mod session;
+mod show;
+mod spinner;
+mod stop;
+mod table;
 pub mod terminal;
+mod times;
 pub mod token;
+mod top;
+mod top_view;
 mod upgrade;
+mod wait;
 
+pub use attach::AttachFlags;
 pub use config::ReloadFlags;
+pub use detach_keys::DetachKeys;
+pub use display::Display;
 pub use drain::DrainFlags;
 pub use flags::{
     AuditCommand, AuditVerb, AuditVerifyFlags, CheckFlags, Cli, Command, ConfigCommand,
@@ -34,12 +59,21 @@ pub use flags::{
     StdioFlags,
 };
 pub use install::{InstallFlags, ScopeFlag};
+pub use job_name::{JobName, ServerName};
+pub use job_verb::JobVerb;
 pub use jobs::JobsFlags;
 pub use log_level::LogLevelFlags;
+pub use logs::{LinePattern, LogsFlags, Since};
 pub use operator::OperatorVerb;
 pub use pause::LaneFlags;
 pub use queue::QueueFlags;
+pub use run_queued::RunQueueFlags;
 pub use server::{ServerCommand, ServerVerb, ShellServerFlags};
 pub use server_request::ConnectFlags;
+pub use server_set::{FoundServer, JobScopeFlags, ServerSet, list_stdio_sockets};
+pub use show::ShowJobFlags;
+pub use stop::StopFlags;
 pub use token::{TokenCommand, TokenNewFlags, TokenRevokeFlags, TokenVerb};
+pub use top::TopFlags;
 pub use upgrade::UpgradeFlags;
+pub use wait::WaitFlags;

@@ -4,7 +4,6 @@ use clap::Subcommand;
 
 use super::config::{self, ReloadFlags};
 use super::drain::{self, DrainFlags};
-use super::jobs::{self, JobsFlags};
 use super::log_level::{self, LogLevelFlags};
 use super::pause::{self, LaneFlags};
 use super::queue::{self, QueueFlags};
@@ -15,8 +14,6 @@ use crate::client::ServerClient;
 /// A verb that sends a request to a running server.
 #[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
 pub enum OperatorVerb {
-    /// List the jobs of a running server, newest first.
-    Jobs(JobsFlags),
     /// Show the queue: running and queued jobs by lane and tenant, and what holds starts back.
     Queue(QueueFlags),
     /// Hold queued jobs back, in one lane or in all; running jobs continue.
@@ -39,7 +36,6 @@ impl OperatorVerb {
     #[must_use]
     pub const fn server(&self) -> &ConnectFlags {
         match self {
-            Self::Jobs(flags) => &flags.server,
             Self::Queue(flags) => &flags.server,
             Self::Pause(flags) | Self::Resume(flags) => &flags.server,
             Self::Drain(flags) => &flags.server,
@@ -53,7 +49,6 @@ impl OperatorVerb {
     /// refused or failed.
     pub async fn run(&self, client: &ServerClient) -> u8 {
         let done = match self {
-            Self::Jobs(flags) => jobs::run(flags, client).await,
             Self::Queue(flags) => queue::run(flags, client).await,
             Self::Pause(flags) => pause::pause(flags, client).await,
             Self::Resume(flags) => pause::resume(flags, client).await,

@@ -5,9 +5,9 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use super::jobs::format_elapsed;
 use super::server_request::{ConnectFlags, ServerRequestError, get};
 use super::terminal::{VerbOutput, format_table};
+use super::times::format_elapsed;
 use crate::client::ServerClient;
 
 /// Flags of the verb `queue`.

@@ -10,20 +10,21 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::RunFlags;
-use crate::outcome::{JobEnding, Outcome, StartError, StopBy, format_not_run};
+use super::display::{Display, read_terminal_size};
+use super::exit_code::{
+    NOT_EXECUTABLE, NOT_FOUND, OUR_FAILURE, TIMED_OUT, TRY_LATER, command_exit_code,
+    explain_signal, signal_exit_code,
+};
+use super::raw_terminal::{RawTerminal, TerminalSignal, TerminalSignals, read_keys};
+use super::run_queued::wants_terminal;
+use crate::outcome::{JobEnding, Outcome, StartError, StopBy, format_not_run, signal_name};
 use crate::output::{LogReader, PageEnd, PageRequest};
-use crate::service::{CallerIdentity, JobHandle, JobService, StopRequest, Submission, SubmitError};
+use crate::service::{
+    CallerIdentity, JobHandle, JobInput, JobService, StopRequest, Submission, SubmitError,
+};
 use crate::spec::{JobProgram, Stdin, Stream, StreamMode};
 use crate::telemetry::spans::{SpanKind, TraceSpan};
 use crate::trace::{BegunBy, CallTrace};
-
-/// Exit codes of Shellyard itself, as in `timeout`, `env` and `sendmail`.
-const TIMED_OUT: u8 = 124;
-const OUR_FAILURE: u8 = 125;
-const NOT_EXECUTABLE: u8 = 126;
-const NOT_FOUND: u8 = 127;
-const SIGNAL_BASE: u8 = 128;
-const TRY_LATER: u8 = 75;
 
 const PAGE_BYTES: usize = 64 * 1024;
 
@@ -35,39 +36,89 @@ pub struct RunResult {
     pub message: Option<String>,
 }
 
-/// Runs one command to its end. A SIGINT or SIGTERM to this process stops the command; a second one
-/// kills it at once.
+/// Runs one command to its end, in a terminal if the user has one. A SIGINT or SIGTERM to this process
+/// stops the command; a second one kills it at once.
 ///
 /// # Errors
-/// Fails if the signal handlers cannot be installed.
-pub async fn run(service: &JobService, flags: RunFlags) -> io::Result<RunResult> {
+/// Fails if the signal handlers cannot be installed, or the terminal cannot be used.
+pub async fn run(
+    service: &JobService,
+    flags: RunFlags,
+    display: &Display,
+) -> io::Result<RunResult> {
     let mut stop_signals = StopSignals::listen()?;
     let span = TraceSpan::start(SpanKind::Internal, "run".to_owned(), None);
     let trace = CallTrace { context: span.context().clone(), begun_by: BegunBy::Server };
     let client = service.tenant_client(CallerIdentity::LOCAL, "shellyard run").with_trace(trace);
-    let job = match client.submit(to_submission(flags)).await {
+    let has_terminal = wants_terminal(&flags, display);
+    let job = match client.submit(to_submission(flags, has_terminal)).await {
         Ok(job) => job,
         Err(error) => return Ok(explain_refusal(&error)),
     };
-    let forwarding = async {
-        let both = tokio::join!(
-            forward_or_stop(&job, Stream::Stdout, tokio::io::stdout()),
-            forward_or_stop(&job, Stream::Stderr, tokio::io::stderr()),
-        );
-        job.finished().await;
-        both.0.and(both.1)
-    };
-    tokio::pin!(forwarding);
-    let forwarded = loop {
-        tokio::select! {
-            forwarded = &mut forwarding => break forwarded,
-            request = stop_signals.next() => job.stop(request),
-        }
+    let forwarded = if has_terminal {
+        follow_in_terminal(&job, &mut stop_signals).await
+    } else {
+        follow(&job, &mut stop_signals).await
     };
     Ok(match forwarded {
         Ok(()) => explain_ending(&job.finished().await),
         Err(error) => forward_failure(&error),
     })
+}
+
+/// Forwards the streams of the job until it has ended.
+async fn follow(job: &JobHandle, stop_signals: &mut StopSignals) -> io::Result<()> {
+    let forwarding = async {
+        let both = tokio::join!(
+            forward_or_stop(job, Some(Stream::Stdout), tokio::io::stdout()),
+            forward_or_stop(job, Some(Stream::Stderr), tokio::io::stderr()),
+        );
+        job.finished().await;
+        both.0.and(both.1)
+    };
+    tokio::pin!(forwarding);
+    loop {
+        tokio::select! {
+            forwarded = &mut forwarding => return forwarded,
+            request = stop_signals.next() => job.stop(request),
+        }
+    }
+}
+
+/// Connects the user's terminal with that of the job until the job has ended. Keys such as Ctrl-C go to
+/// the job, whose terminal acts on them.
+async fn follow_in_terminal(job: &JobHandle, stop_signals: &mut StopSignals) -> io::Result<()> {
+    let _raw = RawTerminal::enter()?;
+    let mut keys = read_keys()?;
+    let mut signals = TerminalSignals::listen()?;
+    let forwarding = async {
+        let forwarded = forward_or_stop(job, None, tokio::io::stdout()).await;
+        job.finished().await;
+        forwarded
+    };
+    tokio::pin!(forwarding);
+    let starting = job.started();
+    tokio::pin!(starting);
+    let mut has_started = false;
+    let mut has_keys = true;
+    loop {
+        tokio::select! {
+            forwarded = &mut forwarding => return forwarded,
+            () = &mut starting, if !has_started => {
+                has_started = true;
+                resize(job).await;
+            }
+            typed = keys.recv(), if has_started && has_keys => match typed {
+                // A job that reads no more loses what is typed, as in any terminal.
+                Some(bytes) => drop(job.send_input(JobInput { bytes, ..JobInput::default() }).await),
+                None => has_keys = false,
+            },
+            signal = signals.next() => match signal {
+                TerminalSignal::Resized => resize(job).await,
+                TerminalSignal::End(signal) => job.stop(stop_signals.next_request(signal)),
+            },
+        }
+    }
 }
 
 /// The result if the output could not be forwarded: the exit code of a program that writes to a
@@ -80,7 +131,7 @@ fn forward_failure(error: &io::Error) -> RunResult {
     RunResult { exit_code: OUR_FAILURE, message: Some(message) }
 }
 
-fn to_submission(flags: RunFlags) -> Submission {
+fn to_submission(flags: RunFlags, has_terminal: bool) -> Submission {
     let mut words = flags.words.into_iter();
     let program = if flags.shell {
         JobProgram::Shell(words.collect::<Vec<_>>().join(" "))
@@ -90,7 +141,7 @@ fn to_submission(flags: RunFlags) -> Submission {
     Submission {
         cwd: flags.cwd,
         env: flags.env,
-        stdin: Stdin::Inherited,
+        stdin: if has_terminal { Stdin::Terminal } else { Stdin::Inherited },
         streams: Some(choose_stream_mode()),
         timeout: flags.timeout,
         ..Submission::new(program)
@@ -111,7 +162,7 @@ fn choose_stream_mode() -> StreamMode {
 /// stops the job, since nobody reads its output.
 async fn forward_or_stop(
     job: &JobHandle,
-    stream: Stream,
+    stream: Option<Stream>,
     sink: impl AsyncWrite + Unpin,
 ) -> io::Result<()> {
     let forwarded = forward(job, stream, sink).await;
@@ -123,7 +174,7 @@ async fn forward_or_stop(
 
 async fn forward(
     job: &JobHandle,
-    stream: Stream,
+    stream: Option<Stream>,
     mut sink: impl AsyncWrite + Unpin,
 ) -> io::Result<()> {
     let mut from = 0;
@@ -131,13 +182,8 @@ async fn forward(
         // Check for the end before reading the page: bytes after the end belong to surviving
         // processes.
         let ended = job.status().ending().is_some();
-        let request = PageRequest {
-            from,
-            to: u64::MAX,
-            stream: Some(stream),
-            max_bytes: PAGE_BYTES,
-            max_lines: 0,
-        };
+        let request =
+            PageRequest { from, to: u64::MAX, stream, max_bytes: PAGE_BYTES, max_lines: 0 };
         let page = job.output().read_with(move |log| log.read_page(&request)).await?;
         sink.write_all(&page.bytes).await?;
         sink.flush().await?;
@@ -179,9 +225,20 @@ impl StopSignals {
             _ = self.interrupt.recv() => libc::SIGINT,
             _ = self.terminate.recv() => libc::SIGTERM,
         };
+        self.next_request(signal)
+    }
+
+    /// Returns the request for a signal: the first leaves the command its grace period.
+    fn next_request(&mut self, signal: i32) -> StopRequest {
         let grace = if std::mem::take(&mut self.is_first) { None } else { Some(Duration::ZERO) };
         StopRequest { by: StopBy::Client, signal: Some(signal), grace }
     }
+}
+
+/// Gives the size of the user's terminal to that of the job.
+async fn resize(job: &JobHandle) {
+    // A job that has ended has no terminal.
+    job.resize_terminal(read_terminal_size()).await.ok();
 }
 
 fn explain_refusal(error: &SubmitError) -> RunResult {
@@ -196,8 +253,13 @@ fn explain_ending(ending: &JobEnding) -> RunResult {
     let plain = |exit_code| RunResult { exit_code, message: None };
     let with_message = |exit_code, message| RunResult { exit_code, message: Some(message) };
     match &ending.outcome {
-        Outcome::Exited { code } => plain(u8::try_from(code & 0xff).unwrap_or(OUR_FAILURE)),
-        Outcome::Signaled { signal, .. } => plain(signal_exit_code(*signal)),
+        Outcome::Exited { code } => plain(command_exit_code((*code).into())),
+        Outcome::Signaled { signal, core } => {
+            let core = if *core { ", core dumped" } else { "" };
+            let name = signal_name(*signal);
+            let message = format!("killed by {name}{}{core}", explain_signal(*signal));
+            with_message(signal_exit_code(*signal), message)
+        }
         Outcome::TimedOut { after } => with_message(
             TIMED_OUT,
             format!("timed out after {}s; the process tree was ended", after.as_secs_f64()),
@@ -212,10 +274,6 @@ fn explain_ending(ending: &JobEnding) -> RunResult {
         Outcome::FailedToStart(why) => with_message(start_failure_exit_code(why), why.to_string()),
         Outcome::Lost { why } => with_message(OUR_FAILURE, format!("lost: {why}")),
     }
-}
-
-fn signal_exit_code(signal: i32) -> u8 {
-    u8::try_from(signal).map_or(OUR_FAILURE, |signal| SIGNAL_BASE.saturating_add(signal))
 }
 
 const fn start_failure_exit_code(why: &StartError) -> u8 {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use thiserror::Error;
 
 use super::terminal::{self, VerbOutput};
-use crate::client::{ClientError, ServerClient, ServerResponse};
+use crate::client::{ClientError, ResponseStream, ServerClient, ServerResponse};
 use crate::config::FlagValue;
 
 /// The number of characters of an unexpected reply that are quoted.
@@ -86,6 +86,21 @@ pub(super) enum ServerRequestError {
         "no server answers at {target}; start one with `shellyard serve`, or say where it is with --connect URL|SOCKET"
     )]
     NoServer { target: String, source: std::io::Error },
+    /// There is neither a shared server nor one of a client.
+    #[error(
+        "no server runs; start one with `shellyard serve`, or say where it is with --connect URL|SOCKET"
+    )]
+    NoServers,
+    #[error("there is no job {job}; `shellyard jobs` lists the jobs that can be seen")]
+    UnknownJob { job: String },
+    #[error("there is no server {name}; `shellyard jobs` lists the jobs of all servers")]
+    UnknownServer { name: String },
+    #[error("there are several jobs {job}; name one of them:\n  {}", .candidates.join("\n  "))]
+    AmbiguousJob { job: String, candidates: Vec<String> },
+    #[error("{0}")]
+    Unusable(String),
+    #[error("cannot use the terminal")]
+    Terminal(#[source] std::io::Error),
     #[error(transparent)]
     Client(ClientError),
     #[error("{message}{}", advise_on_refusal(.code))]
@@ -106,7 +121,12 @@ impl ServerRequestError {
     /// Returns the stable code word of the error.
     pub(super) fn code(&self) -> &str {
         match self {
-            Self::NoServer { .. } => "no_server",
+            Self::NoServer { .. } | Self::NoServers => "no_server",
+            Self::UnknownJob { .. } => "unknown_job",
+            Self::UnknownServer { .. } => "unknown_server",
+            Self::AmbiguousJob { .. } => "ambiguous_job",
+            Self::Unusable(_) => "not_possible",
+            Self::Terminal(_) => "terminal_failed",
             Self::Client(error) => error.code(),
             Self::Refused { code, .. } => code,
             Self::UnexpectedReply { .. } => "foreign_answer",
@@ -129,6 +149,12 @@ impl ServerRequestError {
                 | ClientError::CallerIsJob { .. }
                 | ClientError::Refused { .. },
             )
+            | Self::NoServers
+            | Self::UnknownJob { .. }
+            | Self::UnknownServer { .. }
+            | Self::AmbiguousJob { .. }
+            | Self::Unusable(_)
+            | Self::Terminal(_)
             | Self::Refused { .. }
             | Self::UnexpectedReply { .. }
             | Self::DrainUndone { .. }
@@ -200,6 +226,24 @@ async fn send(
     let headers = HeaderMap::from_iter([content_type]);
     let answer = client.request(method, path, headers, body).await?;
     parse_reply(&answer, client)
+}
+
+/// Sends a GET request whose answer is read in pieces.
+pub(super) async fn open_stream(
+    client: &ServerClient,
+    path: &str,
+) -> Result<ResponseStream, ServerRequestError> {
+    let stream = client.open_stream(Method::GET, path, HeaderMap::new()).await?;
+    if stream.status().is_success() {
+        return Ok(stream);
+    }
+    let answer = stream.read_rest().await?;
+    let unexpected = || ServerRequestError::UnexpectedReply {
+        target: client.target().to_string(),
+        status: answer.status,
+        text: String::new(),
+    };
+    Err(parse_reply(&answer, client).err().unwrap_or_else(unexpected))
 }
 
 /// Returns the JSON of a successful reply, or the server's own error message.

@@ -3,6 +3,8 @@
 use std::error::Error;
 use std::io::{self, Write};
 
+use unicode_width::UnicodeWidthStr as _;
+
 /// Prints an error with its causes to stderr.
 pub fn print_error(error: &dyn Error) {
     print_message(&format_with_causes(error));
@@ -77,14 +79,15 @@ impl VerbOutput {
 pub(super) fn format_table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let widest = |column: usize| {
-        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max()
+        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.width()).max()
     };
     let widths: Vec<usize> = (0..columns).map(|column| widest(column).unwrap_or(0)).collect();
     rows.iter().map(|row| format_row(row, &widths)).collect()
 }
 
 fn format_row(row: &[String], widths: &[usize]) -> String {
-    let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
+    let pad = |cell: &str, width: usize| " ".repeat(width.saturating_sub(cell.width()));
+    let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell}{}", pad(cell, *width)));
     format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
 }
 
@@ -104,15 +107,6 @@ pub(super) fn escape_for_terminal(text: &str) -> String {
 
 const fn is_invisible(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
-}
-
-/// Truncates a text to `max_chars` characters; a truncated text ends in `…`.
-pub(super) fn truncate(text: &str, max_chars: usize) -> String {
-    if text.chars().count() <= max_chars {
-        return text.to_owned();
-    }
-    let kept: String = text.chars().take(max_chars.saturating_sub(1)).collect();
-    format!("{kept}…")
 }
 
 #[cfg(test)]
@@ -138,12 +132,5 @@ mod tests {
             "x\\u{202e}y\\u{200b}\\u{feff}"
         );
         assert_eq!(escape_for_terminal("grep 'é' \\n \"日本\""), "grep 'é' \\n \"日本\"");
-    }
-
-    #[test]
-    fn a_truncated_text_is_marked_and_fits() {
-        assert_eq!(truncate("éééé", 4), "éééé");
-        assert_eq!(truncate("ééééé", 4), "ééé…");
-        assert_eq!(truncate("abc", 1), "…");
     }
 }

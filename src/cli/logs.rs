@@ -1,0 +1,264 @@
+//! `logs`: the output of a job, all of it, its end, or as it is written.
+
+use std::io;
+use std::time::Duration;
+
+use clap::Args;
+use regex::bytes::Regex;
+use serde_json::json;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::display::Display;
+use super::exit_code::signal_exit_code;
+use super::job_name::{JobName, parse_job_name};
+use super::job_view::JobView;
+use super::output_filter::OutputFilter;
+use super::pager::OutputSink;
+use super::server_request::{ServerRequestError, get, open_stream};
+use super::server_set::{FoundJob, JobScopeFlags, ServerSet};
+use super::terminal::VerbOutput;
+use super::times::parse_time;
+
+/// The longest line that `--grep` and `--json` take as one.
+const MAX_LINE_BYTES: usize = 1024 * 1024;
+
+/// Flags of the verb `logs`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct LogsFlags {
+    /// The job: its number, or SERVER/NUMBER.
+    #[arg(value_name = "JOB", value_parser = parse_job_name)]
+    pub job: JobName,
+    /// Follow the output until the job ends.
+    #[arg(short, long)]
+    pub follow: bool,
+    /// Only the last N lines.
+    #[arg(short = 'n', long, value_name = "N")]
+    pub tail: Option<u32>,
+    /// Only output since then: a time ago, such as 5m, or a moment in RFC 3339.
+    #[arg(long, value_name = "TIME", value_parser = parse_since)]
+    pub since: Option<Since>,
+    /// Only lines that match this regular expression.
+    #[arg(short, long, value_name = "RE", value_parser = parse_pattern)]
+    pub grep: Option<LinePattern>,
+    /// Only stderr, of a job whose streams are separate.
+    #[arg(long)]
+    pub stderr: bool,
+    /// Write the bytes of the job to the terminal as they are; they may change its state.
+    #[arg(long)]
+    pub raw: bool,
+    #[command(flatten)]
+    pub jobs: JobScopeFlags,
+}
+
+/// The start of the wanted output in time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Since {
+    Ago(Duration),
+    Moment(String),
+}
+
+fn parse_since(text: &str) -> Result<Since, String> {
+    if let Ok(moment) = OffsetDateTime::parse(text, &Rfc3339) {
+        return to_utc_text(moment).map(Since::Moment);
+    }
+    parse_time(text)
+        .map(Since::Ago)
+        .map_err(|why| format!("{why}, or a moment such as 2026-01-31T12:00:00Z"))
+}
+
+fn to_utc_text(moment: OffsetDateTime) -> Result<String, String> {
+    moment.to_offset(time::UtcOffset::UTC).format(&Rfc3339).map_err(|error| error.to_string())
+}
+
+/// A regular expression for one line.
+#[derive(Debug, Clone)]
+pub struct LinePattern(Regex);
+
+impl PartialEq for LinePattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.as_str() == other.0.as_str()
+    }
+}
+
+fn parse_pattern(text: &str) -> Result<LinePattern, String> {
+    Regex::new(text).map(LinePattern).map_err(|error| error.to_string())
+}
+
+/// Prints the output of a job.
+pub(super) async fn run(
+    flags: &LogsFlags,
+    servers: &ServerSet,
+    display: &Display,
+) -> Result<VerbOutput, ServerRequestError> {
+    let job = servers.find_job(&flags.job, flags.jobs.scope()).await?;
+    let url = job.url("/output", &flags.query(OffsetDateTime::now_utc()));
+    let mut stream = open_stream(&job.server.client, &url).await?;
+    let is_paged = !flags.follow && !flags.jobs.server.json && display.is_terminal;
+    let sink = if is_paged { OutputSink::open(display) } else { OutputSink::Stdout };
+    // While a pager runs, Ctrl-C is for the pager.
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(ServerRequestError::Terminal)?;
+    let mut printer = LogPrinter::new(flags, display, sink);
+    let printed = loop {
+        tokio::select! {
+            chunk = stream.next_chunk() => match chunk? {
+                Some(chunk) => if printer.push(&chunk).is_err() { break Printed::ReaderGone },
+                None => break Printed::All,
+            },
+            _ = interrupt.recv() => if !printer.sink.is_pager() { break Printed::Interrupted },
+        }
+    };
+    let finished = printer.finish();
+    match printed {
+        Printed::All if finished.is_ok() => Ok(describe_end(flags, display, &job).await),
+        Printed::All | Printed::ReaderGone => Ok(VerbOutput::default()),
+        Printed::Interrupted => {
+            Ok(VerbOutput { code: signal_exit_code(libc::SIGINT), ..VerbOutput::default() })
+        }
+    }
+}
+
+/// The way in which printing ended.
+enum Printed {
+    All,
+    /// The user left the pager, or closed the pipe.
+    ReaderGone,
+    Interrupted,
+}
+
+/// Returns how the job ended, for a person who followed it, or why nothing was printed.
+async fn describe_end(flags: &LogsFlags, display: &Display, job: &FoundJob) -> VerbOutput {
+    if !display.has_messages || flags.jobs.server.json {
+        return VerbOutput::default();
+    }
+    let found = &job.state;
+    let now = if flags.follow {
+        get(&job.server.client, &job.url("", &[])).await
+    } else {
+        Ok(found.clone())
+    };
+    // Without an answer there is nothing to add to the output.
+    let Ok(state) = now else { return VerbOutput::default() };
+    let view = JobView(&state);
+    let stderr = if flags.follow {
+        format!("job {}: {}, {}\n", job.name, view.state_cell().text, view.elapsed())
+    } else if view.0["total_bytes"] == 0 {
+        format!("job {} has written nothing ({})\n", job.name, view.state_cell().text)
+    } else {
+        String::new()
+    };
+    VerbOutput { stderr, ..VerbOutput::default() }
+}
+
+impl LogsFlags {
+    fn query(&self, now: OffsetDateTime) -> Vec<(&'static str, String)> {
+        let since = self.since.as_ref().and_then(|since| match since {
+            Since::Ago(time) => to_utc_text(now - *time).ok(),
+            Since::Moment(moment) => Some(moment.clone()),
+        });
+        let pairs = [
+            ("follow", self.follow.then(|| "1".to_owned())),
+            ("tail", self.tail.map(|lines| lines.to_string())),
+            ("since", since),
+            ("stream", self.stderr.then(|| "stderr".to_owned())),
+        ];
+        pairs.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+    }
+}
+
+/// Writes the bytes of a job in the wanted form.
+struct LogPrinter<'a> {
+    flags: &'a LogsFlags,
+    sink: OutputSink,
+    /// Makes bytes harmless, if a terminal shows them.
+    filter: Option<OutputFilter>,
+    /// The start of a line that is not complete.
+    line: Vec<u8>,
+}
+
+impl<'a> LogPrinter<'a> {
+    fn new(flags: &'a LogsFlags, display: &Display, sink: OutputSink) -> Self {
+        let is_filtered = display.is_terminal && !flags.raw && !flags.jobs.server.json;
+        Self { flags, sink, filter: is_filtered.then(OutputFilter::default), line: Vec::new() }
+    }
+
+    fn push(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.flags.grep.is_none() && !self.flags.jobs.server.json {
+            return self.write(bytes);
+        }
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.line.extend_from_slice(part);
+            if part.ends_with(b"\n") || self.line.len() >= MAX_LINE_BYTES {
+                self.end_line()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn end_line(&mut self) -> io::Result<()> {
+        let line = std::mem::take(&mut self.line);
+        let text = line.strip_suffix(b"\n").unwrap_or(&line);
+        if self.flags.grep.as_ref().is_some_and(|pattern| !pattern.0.is_match(text)) {
+            return Ok(());
+        }
+        if self.flags.jobs.server.json {
+            let object = json!({ "line": String::from_utf8_lossy(text) });
+            return self.sink.write(format!("{object}\n").as_bytes());
+        }
+        self.write(&line)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match &mut self.filter {
+            Some(filter) => {
+                let shown = filter.push(bytes);
+                self.sink.write(shown.as_bytes())
+            }
+            None => self.sink.write(bytes),
+        }
+    }
+
+    fn finish(mut self) -> io::Result<()> {
+        let last = if self.line.is_empty() { Ok(()) } else { self.end_line() };
+        let rest = self.filter.as_mut().map(OutputFilter::finish).unwrap_or_default();
+        let written = last.and_then(|()| self.sink.write(rest.as_bytes()));
+        self.sink.close();
+        written
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn since_is_a_time_ago_or_a_moment() {
+        assert_eq!(parse_since("5m"), Ok(Since::Ago(Duration::from_secs(300))));
+        let moment = parse_since("2026-01-02T03:04:05+01:00").unwrap();
+        assert_eq!(moment, Since::Moment("2026-01-02T02:04:05Z".into()));
+        assert!(parse_since("yesterday").unwrap_err().contains("2026-01-31"));
+    }
+
+    #[test]
+    fn the_request_has_what_the_flags_ask_for() {
+        let mut flags = LogsFlags {
+            job: parse_job_name("3").unwrap(),
+            follow: false,
+            tail: None,
+            since: None,
+            grep: None,
+            stderr: false,
+            raw: false,
+            jobs: JobScopeFlags::default(),
+        };
+        let now = OffsetDateTime::UNIX_EPOCH + Duration::from_secs(600);
+        assert!(flags.query(now).is_empty());
+        flags = LogsFlags { follow: true, tail: Some(7), stderr: true, ..flags };
+        flags.since = Some(Since::Ago(Duration::from_secs(300)));
+        let query: Vec<String> =
+            flags.query(now).iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let expected = ["follow=1", "tail=7", "since=1970-01-01T00:05:00Z", "stream=stderr"];
+        assert_eq!(query, expected);
+    }
+}

@@ -1,0 +1,174 @@
+//! `run --queue`: submits the command to a running server, follows its output and returns its exit
+//! code.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::{Map, Value, json};
+
+use super::RunFlags;
+use super::attach::describe_ended_job;
+use super::display::{Display, read_terminal_size};
+use super::exit_code::{OUR_FAILURE, TRY_LATER, signal_exit_code};
+use super::job_name::ServerName;
+use super::server_request::{ServerRequestError, send_post};
+use super::server_set::{FoundJob, FoundServer};
+use super::session::{SessionEnd, SessionSettings, run_session};
+use super::terminal::{VerbOutput, format_with_causes};
+use crate::client::ServerClient;
+
+/// Flags of `run` about a running server.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
+#[command(next_help_heading = "With a running server")]
+pub struct RunQueueFlags {
+    /// Send the command to the running server, which queues it beside the jobs of all its clients.
+    #[arg(short, long)]
+    pub queue: bool,
+    /// Print the number of the job and return; the job goes on.
+    #[arg(short, long, requires = "queue")]
+    pub detach: bool,
+    /// The lane (part of the queue) of the job.
+    #[arg(long, value_name = "LANE", requires = "queue")]
+    pub lane: Option<String>,
+    /// The order among the waiting jobs of the tenant.
+    #[arg(long, value_name = "PRIORITY", requires = "queue", value_parser = ["low", "normal", "high"])]
+    pub priority: Option<String>,
+    /// A name for this submission: the same key again is the same job, and runs nothing twice.
+    #[arg(long, value_name = "KEY", requires = "queue")]
+    pub key: Option<String>,
+    /// A text that lists show beside the command.
+    #[arg(long, value_name = "TEXT", requires = "queue")]
+    pub description: Option<String>,
+    /// URL or unix socket of the server; the default is the socket in its data directory.
+    #[arg(long, value_name = "URL|SOCKET", requires = "queue")]
+    pub connect: Option<String>,
+    /// File with the bearer token to send; the default is the variable SHELLYARD_TOKEN.
+    #[arg(long, value_name = "FILE", requires = "queue")]
+    pub token: Option<PathBuf>,
+}
+
+/// Submits the command, and follows the job unless it is detached. Returns the exit code.
+pub async fn run(flags: &RunFlags, client: ServerClient, display: &Display) -> u8 {
+    let output = match submit(flags, client, display).await {
+        Ok(job) if flags.queue.detach => {
+            let stdout = format!("{}\n", job.number);
+            Ok(VerbOutput { stdout, ..VerbOutput::default() })
+        }
+        Ok(job) => follow(&job, display).await,
+        Err(error) => Err(error),
+    };
+    let output = output.unwrap_or_else(|error| VerbOutput {
+        stderr: format!("shellyard: {}\n", format_with_causes(&error)),
+        code: match error.code() {
+            "queue_full" | "tenant_limit" | "rate_limited" => TRY_LATER,
+            _ => OUR_FAILURE,
+        },
+        ..VerbOutput::default()
+    });
+    output.print()
+}
+
+async fn submit(
+    flags: &RunFlags,
+    client: ServerClient,
+    display: &Display,
+) -> Result<FoundJob, ServerRequestError> {
+    let is_local = client.target().is_local();
+    let state = send_post(&client, "/api/v1/jobs", &job_fields(flags, is_local, display)).await?;
+    let number = state["job"].to_string();
+    let server = FoundServer { name: ServerName::Given, client };
+    Ok(FoundJob { server, name: number.clone(), number, tenant: None, state })
+}
+
+/// `true` if the program gets a terminal: the user has one for input and output.
+pub(super) fn wants_terminal(flags: &RunFlags, display: &Display) -> bool {
+    !flags.no_terminal && display.is_terminal && display.has_keyboard && !flags.queue.detach
+}
+
+/// Returns the request. A server on this machine runs the command in our own directory.
+fn job_fields(flags: &RunFlags, is_local: bool, display: &Display) -> Value {
+    let mut fields = Map::new();
+    let mut words = flags.words.iter();
+    if flags.shell {
+        fields.insert("command".into(), flags.words.join(" ").into());
+    } else {
+        fields.insert("program".into(), words.next().cloned().unwrap_or_default().into());
+        fields.insert("args".into(), words.cloned().collect::<Vec<_>>().into());
+    }
+    let directory = match &flags.cwd {
+        Some(directory) => Some(directory.clone()),
+        None if is_local => std::env::current_dir().ok(),
+        None => None,
+    };
+    let directory = directory.map(|path| std::path::absolute(&path).unwrap_or(path));
+    let limits = flags.confine.limit_fields();
+    let size = read_terminal_size();
+    let has_terminal = wants_terminal(flags, display);
+    let optional = [
+        ("directory", directory.map(|path| json!(path.to_string_lossy()))),
+        ("env", (!flags.env.is_empty()).then(|| flags.env.iter().cloned().collect::<Value>())),
+        ("timeout_s", flags.timeout.map(|time| json!(time.as_secs_f64()))),
+        ("stdin", flags.queue.detach.then(|| json!(""))),
+        ("terminal", has_terminal.then_some(Value::Bool(true))),
+        ("rows", has_terminal.then(|| json!(size.rows))),
+        ("columns", has_terminal.then(|| json!(size.columns))),
+        ("lane", flags.queue.lane.as_ref().map(|text| json!(text))),
+        ("priority", flags.queue.priority.as_ref().map(|text| json!(text))),
+        ("key", flags.queue.key.as_ref().map(|text| json!(text))),
+        ("description", flags.queue.description.as_ref().map(|text| json!(text))),
+        ("confinement", flags.confine.confinement.as_ref().map(|text| json!(text))),
+        ("network", flags.confine.network.as_ref().map(|text| json!(text))),
+        ("limits", (!limits.is_empty()).then(|| limits.into())),
+    ];
+    let given = optional.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    fields.extend(given);
+    Value::Object(fields)
+}
+
+/// Shows the output of the job until it ends, and returns its exit code. Ctrl-C stops the job.
+async fn follow(job: &FoundJob, display: &Display) -> Result<VerbOutput, ServerRequestError> {
+    let is_raw = job.state["terminal"] == true && display.is_terminal && display.has_keyboard;
+    let settings =
+        SessionSettings { is_raw, has_input: true, detach_keys: None, tail: None, stops_job: true };
+    match run_session(job, &settings).await? {
+        SessionEnd::JobEnded | SessionEnd::Detached => describe_ended_job(job, false).await,
+        SessionEnd::Signaled(signal) => {
+            Ok(VerbOutput { code: signal_exit_code(signal), ..VerbOutput::default() })
+        }
+        SessionEnd::ReaderGone => {
+            // Nobody reads the output, so the command gets the signal that tells it so.
+            let body = json!({ "signal": "SIGPIPE" });
+            send_post(&job.server.client, &job.url("/stop", &[]), &body).await?;
+            Ok(VerbOutput { code: signal_exit_code(libc::SIGPIPE), ..VerbOutput::default() })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Cli, Command};
+    use super::*;
+    use clap::Parser as _;
+
+    fn fields(line: &str) -> Value {
+        let Command::Run(flags) = Cli::try_parse_from(line.split_whitespace()).unwrap().command
+        else {
+            panic!("not run")
+        };
+        job_fields(&flags, false, &Display::default())
+    }
+
+    #[test]
+    fn a_request_has_what_the_flags_say() {
+        assert_eq!(fields("shellyard run -q ls -la"), json!({"program": "ls", "args": ["-la"]}));
+        let line = "shellyard run --queue --shell --timeout 10m --env A=b --lane build --key k \
+                    --priority high --memory 2G --cpu 1m -- make all";
+        let expected = json!({
+            "command": "make all", "timeout_s": 600.0, "env": {"A": "b"}, "lane": "build",
+            "key": "k", "priority": "high", "limits": {"memory": "2G", "cpu_s": 60},
+        });
+        assert_eq!(fields(line), expected);
+        let detached = fields("shellyard run -qd --cwd /x true");
+        assert_eq!((&detached["stdin"], &detached["directory"]), (&json!(""), &json!("/x")));
+    }
+}

@@ -1,0 +1,354 @@
+//! The running servers of this user: the shared one of `serve`, and those that clients started with
+//! `stdio`; and the jobs in them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use futures_util::future::join_all;
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
+use serde_json::Value;
+
+use super::job_name::{JobName, ServerName};
+use super::server_request::{ConnectFlags, ServerRequestError, get};
+use super::terminal::escape_for_terminal;
+use crate::client::{Endpoint, ServerClient};
+use crate::ids::{JobNumber, TenantId};
+
+/// The directory with the sockets of `stdio` servers, in the data directory.
+const SOCKETS_DIRECTORY: &str = "servers";
+/// The ending of a socket's name, after the process id.
+const SOCKET_ENDING: &str = ".sock";
+/// The number of jobs that a search through all tenants looks at.
+const MAX_LISTED: usize = 200;
+/// The number of characters of a command in a list of candidates.
+const MAX_COMMAND_CHARS: usize = 40;
+
+/// Flags of every verb about jobs: the server, and whose jobs.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
+pub struct JobScopeFlags {
+    /// The jobs of all tenants; needs the role admin, or the server's own socket.
+    #[arg(long, conflicts_with = "tenant")]
+    pub all: bool,
+    /// The jobs of this tenant; needs the role admin, or the server's own socket.
+    #[arg(long, value_name = "NAME", value_parser = parse_tenant)]
+    pub tenant: Option<TenantId>,
+    #[command(flatten)]
+    pub server: ConnectFlags,
+}
+
+impl JobScopeFlags {
+    /// The tenants whose jobs are meant.
+    pub(super) const fn scope(&self) -> TenantScope {
+        match (self.all, self.tenant) {
+            (true, _) => TenantScope::All,
+            (false, Some(tenant)) => TenantScope::One(tenant),
+            (false, None) => TenantScope::Own,
+        }
+    }
+}
+
+fn parse_tenant(text: &str) -> Result<TenantId, String> {
+    TenantId::parse(text).map_err(|error| error.to_string())
+}
+
+/// The tenants whose jobs a verb is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TenantScope {
+    Own,
+    One(TenantId),
+    All,
+}
+
+/// A server and its client.
+#[derive(Debug, Clone)]
+pub struct FoundServer {
+    pub name: ServerName,
+    pub client: ServerClient,
+}
+
+/// The servers that a verb asks.
+#[derive(Debug)]
+pub struct ServerSet {
+    servers: Vec<FoundServer>,
+}
+
+/// The answers of several servers, and the errors of those that failed.
+#[derive(Debug)]
+pub(super) struct ServerAnswers {
+    pub(super) answers: Vec<(FoundServer, Value)>,
+    pub(super) failures: Vec<(ServerName, ServerRequestError)>,
+}
+
+/// A job, its server, and its state when it was found.
+#[derive(Debug, Clone)]
+pub(super) struct FoundJob {
+    pub(super) server: FoundServer,
+    pub(super) number: String,
+    pub(super) tenant: Option<String>,
+    pub(super) state: Value,
+    /// The name of the job for people: with its server if several run.
+    pub(super) name: String,
+}
+
+impl FoundJob {
+    /// Returns the path of a request about this job, such as `/api/v1/jobs/3/stop`.
+    pub(super) fn url(&self, part: &str, query: &[(&str, String)]) -> String {
+        // No value has a character with a meaning in URLs: names of tenants, numbers, times in UTC.
+        let tenant = self.tenant.iter().map(|tenant| format!("tenant={tenant}"));
+        let query = query.iter().map(|(name, value)| format!("{name}={value}"));
+        let query: Vec<String> = query.chain(tenant).collect();
+        let mark = if query.is_empty() { "" } else { "?" };
+        format!("/api/v1/jobs/{}{part}{mark}{}", self.number, query.join("&"))
+    }
+}
+
+impl ServerSet {
+    /// The one server that the user named.
+    #[must_use]
+    pub fn only(client: ServerClient) -> Self {
+        Self { servers: vec![FoundServer { name: ServerName::Given, client }] }
+    }
+
+    /// The shared server, and those of all clients of this user.
+    #[must_use]
+    pub fn of_user(shared: Option<ServerClient>, stdio: Vec<(u32, ServerClient)>) -> Self {
+        let shared = shared.map(|client| FoundServer { name: ServerName::Shared, client });
+        let stdio = stdio
+            .into_iter()
+            .map(|(pid, client)| FoundServer { name: ServerName::Stdio(pid), client });
+        Self { servers: shared.into_iter().chain(stdio).collect() }
+    }
+
+    /// Sends a GET request to every server. Servers that are not there are left out, unless there is
+    /// no other.
+    ///
+    /// # Errors
+    /// The first error, if no server answered.
+    pub(super) async fn get_all(&self, path: &str) -> Result<ServerAnswers, ServerRequestError> {
+        let requests = self.servers.iter().map(|server| get(&server.client, path));
+        let results = join_all(requests).await;
+        let mut answers = Vec::new();
+        let mut failures = Vec::new();
+        let mut absent = None;
+        for (server, result) in self.servers.iter().zip(results) {
+            match result {
+                Ok(answer) => answers.push((server.clone(), answer)),
+                Err(error) if is_absent(&error) => {
+                    remove_stale_socket(server);
+                    absent.get_or_insert(error);
+                }
+                Err(error) => failures.push((server.name, error)),
+            }
+        }
+        if answers.is_empty() {
+            let first = if failures.is_empty() { absent } else { Some(failures.remove(0).1) };
+            return Err(first.unwrap_or(ServerRequestError::NoServers));
+        }
+        Ok(ServerAnswers { answers, failures })
+    }
+
+    /// Finds one job by its name.
+    ///
+    /// # Errors
+    /// When no server has the job, several have one of this number, or a server refuses.
+    pub(super) async fn find_job(
+        &self,
+        name: &JobName,
+        scope: TenantScope,
+    ) -> Result<FoundJob, ServerRequestError> {
+        let servers: Vec<&FoundServer> =
+            self.servers.iter().filter(|server| has_name(server, name.server)).collect();
+        if let (Some(wanted), true) = (name.server, servers.is_empty()) {
+            return Err(ServerRequestError::UnknownServer { name: wanted.to_string() });
+        }
+        let searches = servers.iter().map(|server| search(server, name, scope));
+        let mut found = Vec::new();
+        let mut error = None;
+        for (server, result) in servers.iter().zip(join_all(searches).await) {
+            match result {
+                Ok(jobs) => found.extend(jobs),
+                Err(other) if is_absent(&other) => {
+                    remove_stale_socket(server);
+                    error.get_or_insert(other);
+                }
+                // A real refusal says more than a missing server.
+                Err(other) => error = Some(other),
+            }
+        }
+        let is_alone = servers.len() == 1;
+        let mut jobs = found.into_iter().map(|job| FoundJob {
+            name: if is_alone { name.number.to_string() } else { job.name },
+            ..job
+        });
+        match (jobs.next(), jobs.next(), error) {
+            (Some(job), None, _) => Ok(job),
+            (Some(first), Some(second), _) => {
+                let candidates = [first, second].into_iter().chain(jobs);
+                let candidates = candidates.map(|job| format_candidate(&job)).collect();
+                Err(ServerRequestError::AmbiguousJob { job: name.to_string(), candidates })
+            }
+            (None, _, Some(error)) if !is_unknown(&error) => Err(error),
+            (None, ..) => Err(ServerRequestError::UnknownJob { job: name.to_string() }),
+        }
+    }
+}
+
+/// Returns the jobs of one server that a name may mean: at most one, unless all tenants are searched.
+async fn search(
+    server: &FoundServer,
+    name: &JobName,
+    scope: TenantScope,
+) -> Result<Vec<FoundJob>, ServerRequestError> {
+    let number = name.number.to_string();
+    let found = |state: Value, tenant: Option<String>| FoundJob {
+        server: server.clone(),
+        number: number.clone(),
+        tenant,
+        state,
+        name: format!("{}/{number}", server.name),
+    };
+    let tenant = match scope {
+        TenantScope::All => {
+            let path = format!("/api/v1/jobs?all=1&limit={MAX_LISTED}");
+            let listed = get(&server.client, &path).await?;
+            let jobs = listed["jobs"].as_array().map_or(&[][..], Vec::as_slice);
+            let jobs = jobs
+                .iter()
+                .filter(|job| job["job"].as_u64().map(JobNumber::new) == Some(name.number));
+            return Ok(jobs
+                .map(|job| found(job.clone(), job["tenant"].as_str().map(str::to_owned)))
+                .collect());
+        }
+        TenantScope::One(tenant) => Some(tenant.name().to_owned()),
+        TenantScope::Own => None,
+    };
+    let job = found(Value::Null, tenant.clone());
+    match get(&server.client, &job.url("", &[])).await {
+        Ok(state) => Ok(vec![found(state, tenant)]),
+        Err(error) if is_unknown(&error) => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
+fn has_name(server: &FoundServer, wanted: Option<ServerName>) -> bool {
+    match (server.name, wanted) {
+        (_, None) | (ServerName::Given, Some(ServerName::Shared)) => true,
+        (name, Some(wanted)) => name == wanted,
+    }
+}
+
+fn is_unknown(error: &ServerRequestError) -> bool {
+    error.code() == "unknown_job"
+}
+
+/// `true` if nobody listens there.
+const fn is_absent(error: &ServerRequestError) -> bool {
+    matches!(error, ServerRequestError::NoServer { .. })
+}
+
+fn format_candidate(job: &FoundJob) -> String {
+    let text = |name: &str| job.state[name].as_str().unwrap_or_default();
+    let tenant = match &job.tenant {
+        Some(tenant) => format!(" --tenant {tenant}"),
+        None => String::new(),
+    };
+    let client = match text("client") {
+        "" => String::new(),
+        client => format!(" of {}", escape_for_terminal(client)),
+    };
+    let command: String = text("command").chars().take(MAX_COMMAND_CHARS).collect();
+    format!("{}{tenant}{client}: {}", job.name, escape_for_terminal(&command))
+}
+
+/// Removes the socket of a `stdio` server that has ended: its process is gone and nobody listens.
+fn remove_stale_socket(server: &FoundServer) {
+    let (ServerName::Stdio(pid), Endpoint::Socket(path)) =
+        (server.name, server.client.target().endpoint())
+    else {
+        return;
+    };
+    // A server that is just starting has its socket before it listens.
+    if !is_alive(pid) {
+        // Another process may have removed the file in the meantime.
+        fs::remove_file(path).ok();
+    }
+}
+
+fn is_alive(pid: u32) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    // An error other than "no such process" is about a process that exists.
+    pid.is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH))
+}
+
+/// Returns the process ids and the sockets of the `stdio` servers with this data directory, by
+/// process id.
+#[must_use]
+pub fn list_stdio_sockets(data_dir: &Path) -> Vec<(u32, PathBuf)> {
+    // Without the directory there is no such server; the shared one can still be asked.
+    let Ok(directory) = fs::read_dir(data_dir.join(SOCKETS_DIRECTORY)) else { return Vec::new() };
+    let files = directory.filter_map(Result::ok).map(|entry| entry.path());
+    let mut sockets: Vec<(u32, PathBuf)> = files
+        .filter_map(|path| {
+            let pid = path.file_name()?.to_str()?.strip_suffix(SOCKET_ENDING)?.parse().ok()?;
+            Some((pid, path))
+        })
+        .collect();
+    sockets.sort();
+    sockets
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::ServerTarget;
+    use serde_json::json;
+
+    fn client(path: &str) -> ServerClient {
+        ServerClient::new(ServerTarget::socket(path.into(), "/mcp"), None).unwrap()
+    }
+
+    #[test]
+    fn only_files_named_after_a_process_are_sockets_of_servers() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(list_stdio_sockets(dir.path()).is_empty(), "there is no such directory");
+        let servers = dir.path().join(SOCKETS_DIRECTORY);
+        fs::create_dir(&servers).unwrap();
+        for name in ["90.sock", "7.sock", "7.json", "x.sock", ".sock", "8.sock.tmp"] {
+            fs::write(servers.join(name), "").unwrap();
+        }
+        let found = list_stdio_sockets(dir.path());
+        let expected = [(7, servers.join("7.sock")), (90, servers.join("90.sock"))];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_request_names_the_job_and_the_tenant() {
+        let server = FoundServer { name: ServerName::Given, client: client("/s") };
+        let (number, name, state) = ("3".to_owned(), "3".to_owned(), json!({}));
+        let mut job = FoundJob { server, number, tenant: None, state, name };
+        assert_eq!(job.url("", &[]), "/api/v1/jobs/3");
+        assert_eq!(job.url("/output", &[("follow", "1".into())]), "/api/v1/jobs/3/output?follow=1");
+        job.tenant = Some("ci".into());
+        assert_eq!(job.url("/stop", &[]), "/api/v1/jobs/3/stop?tenant=ci");
+    }
+
+    #[tokio::test]
+    async fn a_socket_without_a_process_is_removed_and_another_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        // No process has this id: it is above the limit of the kernel.
+        for (pid, is_kept) in [(std::process::id(), true), (4_194_305, false)] {
+            let path = dir.path().join(format!("{pid}.sock"));
+            // Nobody listens on the socket any more.
+            drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+            let stale = vec![(pid, client(path.to_str().unwrap()))];
+            let error = ServerSet::of_user(None, stale).get_all("/x").await.unwrap_err();
+            assert_eq!(error.code(), "no_server");
+            assert_eq!(path.exists(), is_kept, "{pid}");
+        }
+        let error = ServerSet::of_user(None, Vec::new()).get_all("/x").await.unwrap_err();
+        assert_eq!(error.code(), "no_server");
+        assert!(error.to_string().contains("`shellyard serve`"), "{error}");
+    }
+}

@@ -1,0 +1,212 @@
+//! The connection of the user's terminal with a running job: output, keys, and the size.
+
+use std::io;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use super::detach_keys::{DetachKeys, DetachSearch};
+use super::display::read_terminal_size;
+use super::pager::OutputSink;
+use super::raw_terminal::{RawTerminal, TerminalSignal, TerminalSignals, read_keys};
+use super::server_request::{ServerRequestError, open_stream, send_post};
+use super::server_set::FoundJob;
+use crate::service::TerminalSize;
+
+/// The number of pieces of input that wait to be sent.
+const INPUT_BUFFER: usize = 256;
+/// The largest input of one request.
+const MAX_INPUT_BYTES: usize = 32 * 1024;
+
+/// The way in which a session uses the terminal.
+#[derive(Debug, Clone)]
+pub(super) struct SessionSettings {
+    /// The job has a terminal, and so has the user: keys and sizes are passed on as they are.
+    pub(super) is_raw: bool,
+    /// stdin is passed on.
+    pub(super) has_input: bool,
+    pub(super) detach_keys: Option<DetachKeys>,
+    /// The number of lines of earlier output that are shown; `None`: all.
+    pub(super) tail: Option<u32>,
+    /// A signal to this process stops the job, and does not only end the session.
+    pub(super) stops_job: bool,
+}
+
+/// The end of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SessionEnd {
+    /// All output was shown.
+    JobEnded,
+    Detached,
+    /// A signal ended this process; the job goes on.
+    Signaled(i32),
+    /// Nobody reads the output any more.
+    ReaderGone,
+}
+
+/// Shows the output of a job and passes input on, until the job ends or the user detaches.
+pub(super) async fn run_session(
+    job: &FoundJob,
+    settings: &SessionSettings,
+) -> Result<SessionEnd, ServerRequestError> {
+    let mut signals = TerminalSignals::listen().map_err(ServerRequestError::Terminal)?;
+    if settings.is_raw {
+        redraw(job).await?;
+    }
+    let mut query = vec![("follow", "1".to_owned())];
+    query.extend(settings.tail.map(|lines| ("tail", lines.to_string())));
+    let mut stream = open_stream(&job.server.client, &job.url("/output", &query)).await?;
+    let raw = settings.is_raw.then(RawTerminal::enter).transpose();
+    let _raw = raw.map_err(ServerRequestError::Terminal)?;
+    let mut input = SessionInput::start(job, settings)?;
+    let mut sink = OutputSink::Stdout;
+    let mut has_stopped = false;
+    loop {
+        tokio::select! {
+            chunk = stream.next_chunk() => match chunk? {
+                None => return Ok(SessionEnd::JobEnded),
+                Some(chunk) => if sink.write(&chunk).is_err() { return Ok(SessionEnd::ReaderGone) },
+            },
+            detached = input.forward() => match detached? {
+                InputEvent::Detached => return Ok(SessionEnd::Detached),
+                InputEvent::Passed => {}
+            },
+            signal = signals.next() => match signal {
+                TerminalSignal::Resized if settings.is_raw => {
+                    send_size(job, read_terminal_size()).await?;
+                }
+                TerminalSignal::Resized => {}
+                TerminalSignal::End(signal) if settings.stops_job => {
+                    stop_job(job, signal, has_stopped).await?;
+                    has_stopped = true;
+                }
+                TerminalSignal::End(signal) => return Ok(SessionEnd::Signaled(signal)),
+            },
+        }
+    }
+}
+
+/// Stops the job with the signal that this process got; the second time at once.
+async fn stop_job(job: &FoundJob, signal: i32, is_again: bool) -> Result<(), ServerRequestError> {
+    let mut body = json!({ "signal": signal.to_string() });
+    if is_again {
+        body["grace_s"] = json!(0);
+    }
+    send_post(&job.server.client, &job.url("/stop", &[]), &body).await.map(drop)
+}
+
+/// Sends the size of the terminal, after another one: full-screen programs draw again when the size
+/// changes.
+async fn redraw(job: &FoundJob) -> Result<(), ServerRequestError> {
+    let size = read_terminal_size();
+    let other = TerminalSize { rows: size.rows.saturating_add(1), ..size };
+    send_size(job, other).await?;
+    send_size(job, size).await
+}
+
+async fn send_size(job: &FoundJob, size: TerminalSize) -> Result<(), ServerRequestError> {
+    let body = json!({ "rows": size.rows, "columns": size.columns });
+    match send_post(&job.server.client, &job.url("/resize", &[]), &body).await {
+        // A job that has just ended, or has not started, has no terminal to resize.
+        Ok(_) | Err(ServerRequestError::Refused { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// The effect of input.
+enum InputEvent {
+    Passed,
+    Detached,
+}
+
+/// The input of a session: from the thread that reads stdin to the task that sends it.
+struct SessionInput {
+    keys: Option<mpsc::Receiver<Vec<u8>>>,
+    search: Option<DetachSearch>,
+    sender: mpsc::Sender<Vec<u8>>,
+    task: JoinHandle<Result<(), ServerRequestError>>,
+    is_sending: bool,
+}
+
+impl SessionInput {
+    fn start(job: &FoundJob, settings: &SessionSettings) -> Result<Self, ServerRequestError> {
+        let keys = settings.has_input.then(read_keys).transpose();
+        let keys = keys.map_err(ServerRequestError::Terminal)?;
+        let search = settings.detach_keys.as_ref().map(DetachSearch::new);
+        let (sender, receiver) = mpsc::channel(INPUT_BUFFER);
+        let ends_input = !settings.is_raw && settings.has_input;
+        let task = tokio::spawn(send_input(job.clone(), receiver, ends_input));
+        Ok(Self { keys, search, sender, task, is_sending: true })
+    }
+
+    /// Passes on what the user typed next. Cancel-safe until it has read something.
+    async fn forward(&mut self) -> Result<InputEvent, ServerRequestError> {
+        let Some(keys) = &mut self.keys else { return self.wait_for_sender().await };
+        let typed = tokio::select! {
+            typed = keys.recv() => typed,
+            sent = &mut self.task, if self.is_sending => {
+                self.is_sending = false;
+                self.keys = None;
+                return to_send_result(sent).map(|()| InputEvent::Passed);
+            }
+        };
+        let Some(bytes) = typed else {
+            // The task ends the job's input once everything before is sent.
+            self.keys = None;
+            self.sender = mpsc::channel(1).0;
+            return Ok(InputEvent::Passed);
+        };
+        let typed = match &mut self.search {
+            Some(search) => search.push(&bytes),
+            None => super::detach_keys::TypedBytes { forward: bytes, has_detached: false },
+        };
+        if !typed.forward.is_empty() {
+            // If the task has ended, its error is reported by the next call.
+            self.sender.send(typed.forward).await.ok();
+        }
+        Ok(if typed.has_detached { InputEvent::Detached } else { InputEvent::Passed })
+    }
+
+    /// Waits for the task that sends, and after its end for ever.
+    async fn wait_for_sender(&mut self) -> Result<InputEvent, ServerRequestError> {
+        if !self.is_sending {
+            return std::future::pending().await;
+        }
+        let sent = (&mut self.task).await;
+        self.is_sending = false;
+        to_send_result(sent).map(|()| InputEvent::Passed)
+    }
+}
+
+fn to_send_result(
+    sent: Result<Result<(), ServerRequestError>, tokio::task::JoinError>,
+) -> Result<(), ServerRequestError> {
+    sent.map_err(|error| ServerRequestError::Terminal(io::Error::other(error)))?
+}
+
+/// Sends input in the order in which it was typed; what piles up meanwhile goes in one request.
+async fn send_input(
+    job: FoundJob,
+    mut typed: mpsc::Receiver<Vec<u8>>,
+    ends_input: bool,
+) -> Result<(), ServerRequestError> {
+    while let Some(mut bytes) = typed.recv().await {
+        while bytes.len() < MAX_INPUT_BYTES
+            && let Ok(more) = typed.try_recv()
+        {
+            bytes.extend(more);
+        }
+        post_input(&job, &json!({ "base64": STANDARD.encode(&bytes) })).await?;
+    }
+    if ends_input {
+        post_input(&job, &json!({ "end": true })).await?;
+    }
+    Ok(())
+}
+
+async fn post_input(job: &FoundJob, body: &Value) -> Result<(), ServerRequestError> {
+    send_post(&job.server.client, &job.url("/input", &[]), body).await.map(drop)
+}

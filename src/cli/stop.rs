@@ -1,0 +1,149 @@
+//! `stop`: ends jobs with their whole process trees.
+
+use std::time::Duration;
+
+use clap::Args;
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::display::Display;
+use super::job_name::{JobName, parse_job_name};
+use super::job_view::JobView;
+use super::server_request::{ServerRequestError, send_post};
+use super::server_set::{JobScopeFlags, ServerSet};
+use super::spinner::with_spinner;
+use super::terminal::{VerbOutput, format_with_causes};
+use super::times::parse_time;
+use super::wait::wait_for_end;
+
+/// The time that a job gets to end, on top of its grace period.
+const END_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Flags of the verb `stop`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct StopFlags {
+    /// The jobs: numbers, or SERVER/NUMBER.
+    #[arg(value_name = "JOB", required = true, value_parser = parse_job_name)]
+    pub names: Vec<JobName>,
+    /// The signal to send first, such as INT, SIGHUP or 9; the default is SIGTERM.
+    #[arg(short, long, value_name = "SIGNAL")]
+    pub signal: Option<String>,
+    /// The time until SIGKILL follows, such as 30s; the default is the server's.
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub grace: Option<Duration>,
+    /// Return at once, and not when the jobs have ended.
+    #[arg(long)]
+    pub no_wait: bool,
+    #[command(flatten)]
+    pub jobs: JobScopeFlags,
+}
+
+impl StopFlags {
+    fn request_body(&self) -> Value {
+        let mut body = json!({});
+        if let Some(signal) = &self.signal {
+            body["signal"] = json!(signal);
+        }
+        if let Some(grace) = self.grace {
+            body["grace_s"] = json!(grace.as_secs_f64());
+        }
+        body
+    }
+}
+
+/// Stops all named jobs. A job that cannot be stopped does not keep the others running.
+pub(super) async fn run(
+    flags: &StopFlags,
+    servers: &ServerSet,
+    display: &Display,
+) -> Result<VerbOutput, ServerRequestError> {
+    let stops = join_all(flags.names.iter().map(|name| stop(flags, servers, name)));
+    let results = with_spinner(display, "stopping", stops).await;
+    let mut results = results;
+    if results.len() == 1
+        && let Some(Err(error)) = results.pop_if(|result| result.is_err())
+    {
+        return Err(error);
+    }
+    let code = u8::from(results.iter().any(Result::is_err));
+    if flags.jobs.server.json {
+        let jobs = results.iter().zip(&flags.names).map(|(result, name)| match result {
+            Ok(stopped) => stopped.state.clone(),
+            Err(error) => json!({ "name": name.to_string(), "error": error_fields(error) }),
+        });
+        let jobs: Vec<Value> = jobs.collect();
+        let stdout = format!("{:#}\n", json!({ "jobs": jobs }));
+        return Ok(VerbOutput { stdout, stderr: String::new(), code });
+    }
+    let mut output = VerbOutput { code, ..VerbOutput::default() };
+    for (result, name) in results.iter().zip(&flags.names) {
+        match result {
+            Ok(stopped) => output.stdout.push_str(&stopped.format(display.has_colors)),
+            Err(error) => {
+                let text = format_with_causes(error);
+                output.stderr.push_str(&format!("shellyard: {name}: {text}\n"));
+            }
+        }
+    }
+    Ok(output)
+}
+
+fn error_fields(error: &ServerRequestError) -> Value {
+    json!({ "code": error.code(), "message": format_with_causes(error) })
+}
+
+/// A job after the request to stop it.
+struct StoppedJob {
+    name: String,
+    was_finished: bool,
+    state: Value,
+}
+
+impl StoppedJob {
+    /// Formats the result as `3: stopped by a client; tree ended (SIGTERM)`.
+    fn format(&self, has_colors: bool) -> String {
+        let view = JobView(&self.state);
+        let cell = view.state_cell();
+        let text = match (self.was_finished, view.explain_end()) {
+            (true, _) => format!("had already finished ({})", cell.text),
+            (false, Some(why)) => why,
+            (false, None) => cell.text,
+        };
+        format!("{}: {}\n", self.name, cell.tone.paint(&text, has_colors))
+    }
+}
+
+async fn stop(
+    flags: &StopFlags,
+    servers: &ServerSet,
+    name: &JobName,
+) -> Result<StoppedJob, ServerRequestError> {
+    let job = servers.find_job(name, flags.jobs.scope()).await?;
+    let was_finished = JobView(&job.state).is_finished();
+    let url = job.url("/stop", &[]);
+    let mut state = send_post(&job.server.client, &url, &flags.request_body()).await?;
+    if !flags.no_wait && !JobView(&state).is_finished() {
+        let grace = flags.grace.unwrap_or_default();
+        state = wait_for_end(&job, Some(Instant::now() + grace + END_TIMEOUT)).await?;
+    }
+    Ok(StoppedJob { name: job.name, was_finished, state })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_finished_job_is_told_from_a_stopped_one() {
+        let stopped = |was_finished, state| {
+            StoppedJob { name: "3".into(), was_finished, state }.format(false)
+        };
+        let exited = json!({"state": "finished", "outcome": "exited", "exit_code": 0});
+        assert_eq!(stopped(true, exited), "3: had already finished (exit 0)\n");
+        let ended = json!({"state": "finished", "outcome": "stopped", "stopped_by": "client",
+                           "killed": "tree ended (SIGTERM)"});
+        assert_eq!(stopped(false, ended), "3: stopped by a client; tree ended (SIGTERM)\n");
+        assert_eq!(stopped(false, json!({"state": "stopping"})), "3: stopping\n");
+    }
+}

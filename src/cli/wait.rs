@@ -1,0 +1,132 @@
+//! `wait`: returns when jobs have ended, with the exit code of the first that failed.
+
+use std::time::Duration;
+
+use clap::Args;
+use futures_util::future::{join_all, try_join_all};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::display::Display;
+use super::exit_code::{OUR_FAILURE, TIMED_OUT};
+use super::job_name::{JobName, parse_job_name};
+use super::job_view::JobView;
+use super::server_request::{ServerRequestError, get};
+use super::server_set::{FoundJob, JobScopeFlags, ServerSet};
+use super::spinner::with_spinner;
+use super::table::Tone;
+use super::terminal::VerbOutput;
+use super::times::parse_time;
+
+/// The time that one request waits, in seconds: less than a response may take.
+const REQUEST_WAIT_S: u64 = 15;
+/// The time in which a server that went away may come back, as in an upgrade.
+const RETURN_TIMEOUT: Duration = Duration::from_secs(20);
+const RETRY_INTERVAL: Duration = Duration::from_millis(300);
+
+const HELP: &str = "\
+Exit codes: of the job, or of several jobs the first that is not 0: the command's own; 124 if it
+timed out (or --timeout passed), 125 if it reached a limit or was lost, 126 or 127 if it could not
+be started, 128+N if signal N ended it, 143 if it was stopped. 1 if a server cannot be asked.";
+
+/// Flags of the verb `wait`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+#[command(after_help = HELP)]
+pub struct WaitFlags {
+    /// The jobs: numbers, or SERVER/NUMBER.
+    #[arg(value_name = "JOB", required = true, value_parser = parse_job_name)]
+    pub names: Vec<JobName>,
+    /// Give up after this time, such as 10m; the jobs go on.
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub timeout: Option<Duration>,
+    #[command(flatten)]
+    pub jobs: JobScopeFlags,
+}
+
+/// Waits for all jobs.
+pub(super) async fn run(
+    flags: &WaitFlags,
+    servers: &ServerSet,
+    display: &Display,
+) -> Result<VerbOutput, ServerRequestError> {
+    let found = flags.names.iter().map(|name| servers.find_job(name, flags.jobs.scope()));
+    let jobs = try_join_all(found).await?;
+    let deadline = flags.timeout.map(|time| Instant::now() + time);
+    let label = if jobs.len() == 1 { "waiting for the job" } else { "waiting for the jobs" };
+    let waits = join_all(jobs.iter().map(|job| wait_for_end(job, deadline)));
+    let ends = with_spinner(display, label, waits).await;
+    let mut states = Vec::new();
+    for end in ends {
+        states.push(end?);
+    }
+    let code = states.iter().map(exit_code).find(|code| *code != 0).unwrap_or(0);
+    if flags.jobs.server.json {
+        let stdout = format!("{:#}\n", json!({ "jobs": states, "exit_code": code }));
+        return Ok(VerbOutput { stdout, stderr: String::new(), code });
+    }
+    let lines = jobs.iter().zip(&states);
+    let stdout = lines.map(|(job, state)| format_end(job, state, display)).collect();
+    Ok(VerbOutput { stdout, stderr: String::new(), code })
+}
+
+fn exit_code(state: &Value) -> u8 {
+    let view = JobView(state);
+    let is_finished = view.is_finished();
+    view.exit_code().unwrap_or(if is_finished { OUR_FAILURE } else { TIMED_OUT })
+}
+
+/// Formats the end of a job as `3: exit 0 after 1.2s`.
+fn format_end(job: &FoundJob, state: &Value, display: &Display) -> String {
+    let view = JobView(state);
+    let cell = view.state_cell();
+    let tone = if view.is_finished() { cell.tone } else { Tone::Warning };
+    let state = match view.explain_end() {
+        Some(why) => why,
+        None if view.is_finished() => format!("{} after {}", cell.text, view.elapsed()),
+        None => format!("still {}", cell.text),
+    };
+    format!("{}: {}\n", job.name, tone.paint(&state, display.has_colors))
+}
+
+/// Returns the state of a job once it has ended, or at the deadline. A server may go away for a
+/// moment: jobs of a durable server outlive its restart.
+pub(super) async fn wait_for_end(
+    job: &FoundJob,
+    deadline: Option<Instant>,
+) -> Result<Value, ServerRequestError> {
+    let mut gone_since = None;
+    loop {
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let wait_s = left.map_or(REQUEST_WAIT_S, |left| left.as_secs().min(REQUEST_WAIT_S));
+        match get(&job.server.client, &job.url("", &[("wait_s", wait_s.to_string())])).await {
+            Ok(state) if JobView(&state).is_finished() => return Ok(state),
+            Ok(state) if left.is_some_and(|left| left.is_zero()) => return Ok(state),
+            Ok(_) => gone_since = None,
+            Err(error) if error.is_gone() => {
+                let since = *gone_since.get_or_insert_with(Instant::now);
+                if since.elapsed() > RETURN_TIMEOUT {
+                    return Err(error);
+                }
+            }
+            Err(error) => return Err(error),
+        }
+        // Whole seconds are waited by the server; the rest, and a server that is away, here.
+        if wait_s == 0 || gone_since.is_some() {
+            let pause = left.map_or(RETRY_INTERVAL, |left| left.min(RETRY_INTERVAL));
+            tokio::time::sleep(pause).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_that_still_runs_counts_as_timed_out() {
+        assert_eq!(exit_code(&json!({"state": "running"})), 124);
+        assert_eq!(exit_code(&json!({"state": "finished"})), 125);
+        let ended = json!({"state": "finished", "outcome": "exited", "exit_code": 7});
+        assert_eq!(exit_code(&ended), 7);
+    }
+}
