@@ -5,6 +5,10 @@ use serde_json::{Value, json};
 use super::{Hosted, OPERATORS, Who};
 use crate::harness::{Sandbox, run_program, text};
 
+/// The message of an empty list.
+const NO_JOBS: &str =
+    "no jobs; `shellyard run --queue COMMAND` submits one, and --all shows those of all tenants\n";
+
 /// Two jobs of alice, one of bob; alice speaks again afterwards.
 fn with_jobs() -> Hosted {
     let mut hosted = Hosted::start("");
@@ -40,7 +44,7 @@ fn an_operator_sees_the_jobs_of_all_tenants_with_their_numbers() {
         let rows = rows(&table);
         assert_eq!(
             rows[0],
-            ["TENANT", "JOB", "STATE", "ELAPSED", "WAITS FOR", "LINES", "CLIENT", "COMMAND"]
+            ["TENANT", "JOB", "STATE", "STARTED", "ELAPSED", "LINES", "CLIENT", "COMMAND"]
         );
         let found: Vec<[&str; 5]> = rows[1..]
             .iter()
@@ -80,7 +84,7 @@ fn everybody_else_sees_the_own_jobs_alone() {
         }
     }
     let (nothing, log_text) = hosted.ask_for_text(Who::Admin, &["jobs"]);
-    assert_eq!((&*nothing, &*log_text), ("", "no jobs\n"), "the operator's own tenant has none");
+    assert_eq!((&*nothing, &*log_text), ("", NO_JOBS), "the operator's own tenant has none");
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod launch;
 mod link;
 mod proc;
 mod program;
+mod pty;
 mod reply;
 mod server;
 mod stdio;
@@ -24,6 +25,7 @@ pub(crate) use launch::{
 pub(crate) use link::HttpLink;
 pub(crate) use proc::{Marker, peak_rss_kib, raise_open_files, rss_kib, signal};
 pub(crate) use program::{output_of, run_program, text};
+pub(crate) use pty::{TerminalProgram, assert_fits, in_terminal};
 pub(crate) use reply::{Reply, assert_nothing_null, bytes_of};
 pub(crate) use server::{TestServer, keeper_in, pid_in};
 pub(crate) use wait::{DEADLINE, eventually, eventually_some};
