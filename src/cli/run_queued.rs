@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use hyper::header::HeaderValue;
 use serde_json::{Map, Value, json};
 
 use super::RunFlags;
@@ -16,6 +17,9 @@ use super::server_set::{FoundJob, FoundServer};
 use super::session::{SessionEnd, SessionSettings, run_session};
 use super::terminal::{VerbOutput, format_with_causes};
 use crate::client::ServerClient;
+
+/// The name by which lists show jobs of this verb.
+const USER_AGENT: &str = concat!("shellyard-run/", env!("CARGO_PKG_VERSION"));
 
 /// Flags of `run` about a running server.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
@@ -74,6 +78,7 @@ async fn submit(
     display: &Display,
 ) -> Result<FoundJob, ServerRequestError> {
     let is_local = client.target().is_local();
+    let client = client.with_header("user-agent", HeaderValue::from_static(USER_AGENT));
     let state = send_post(&client, "/api/v1/jobs", &job_fields(flags, is_local, display)).await?;
     let number = state["job"].to_string();
     let server = FoundServer { name: ServerName::Given, client };

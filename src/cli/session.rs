@@ -1,6 +1,7 @@
 //! The connection of the user's terminal with a running job: output, keys, and the size.
 
 use std::io;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -18,6 +19,8 @@ use crate::service::TerminalSize;
 
 /// The number of pieces of input that wait to be sent.
 const INPUT_BUFFER: usize = 256;
+/// The time between two attempts to send input.
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 /// The largest input of one request.
 const MAX_INPUT_BYTES: usize = 32 * 1024;
 
@@ -207,6 +210,19 @@ async fn send_input(
     Ok(())
 }
 
+/// Sends input once the job takes it: a queued job has not started, and a busy one may not read. A job
+/// that has ended needs no input.
 async fn post_input(job: &FoundJob, body: &Value) -> Result<(), ServerRequestError> {
-    send_post(&job.server.client, &job.url("/input", &[]), body).await.map(drop)
+    loop {
+        let Err(error) = send_post(&job.server.client, &job.url("/input", &[]), body).await else {
+            return Ok(());
+        };
+        match error.code() {
+            "job_queued" | "input_full" => tokio::time::sleep(RETRY_INTERVAL).await,
+            "job_finished" => return Ok(()),
+            // The job cannot read, so that it needs no end of its input.
+            "input_closed" if body["end"] == true => return Ok(()),
+            _ => return Err(error),
+        }
+    }
 }

@@ -136,8 +136,9 @@ fn format_usage(job: JobView<'_>) -> String {
 fn format_limits(limits: &Value) -> String {
     let fields = limits.as_object().into_iter().flat_map(Map::iter);
     let limits = fields.map(|(name, value)| {
-        let value = match (name.strip_suffix("_bytes"), value.as_u64()) {
-            (Some(_), Some(bytes)) => size::format_short(bytes),
+        let is_size = name.ends_with("_bytes") || ["memory", "file_size"].contains(&name.as_str());
+        let value = match value.as_u64() {
+            Some(bytes) if is_size => size::format_short(bytes),
             _ => escape_for_terminal(&format_number(value)),
         };
         match name.strip_suffix("_s") {
