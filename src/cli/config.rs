@@ -12,8 +12,8 @@ use super::terminal::{VerbOutput, format_table};
 use super::{CheckFlags, ConfigFileVerb, InitFlags, ServeFlags, ShowFlags};
 use crate::client::ServerClient;
 use crate::config::{
-    ConfigEntry, ConfigError, ConfigSources, DEFAULT_FILE, Environment, Loaded, Problem, load,
-    user_config_file,
+    ConfigEntry, ConfigError, ConfigSources, Environment, Loaded, Problem, load, user_config_file,
+    write_initial_file,
 };
 
 /// Runs a `config` verb that needs no server and returns the exit code: 0, or 1 if something is wrong.
@@ -141,7 +141,7 @@ fn settings_json(loaded: &Loaded) -> String {
 
 fn write_initial_config(flags: &InitFlags, environment: &Environment) -> VerbOutput {
     if flags.stdout {
-        return VerbOutput { stdout: DEFAULT_FILE.to_owned(), ..VerbOutput::default() };
+        return VerbOutput { stdout: write_initial_file(), ..VerbOutput::default() };
     }
     let Some(path) = user_config_file(environment) else {
         return failure_output(
@@ -162,7 +162,8 @@ fn write_new(path: &Path) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
-    OpenOptions::new().write(true).create_new(true).open(path)?.write_all(DEFAULT_FILE.as_bytes())
+    let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
+    file.write_all(write_initial_file().as_bytes())
 }
 
 fn load_settings(
@@ -338,7 +339,7 @@ mod tests {
         let path = home.path().join(".config/shellyard/config.toml");
         let reply = write_initial_config(&InitFlags::default(), &environment);
         assert_eq!((reply.stdout, reply.code), (format!("{}\n", path.display()), 0));
-        assert_eq!(fs::read_to_string(&path).unwrap(), DEFAULT_FILE);
+        assert_eq!(fs::read_to_string(&path).unwrap(), write_initial_file());
 
         fs::write(&path, "# mine\n").unwrap();
         let again = write_initial_config(&InitFlags::default(), &environment);
@@ -351,7 +352,7 @@ mod tests {
     fn init_without_a_home_points_to_stdout() {
         assert_eq!(write_initial_config(&InitFlags::default(), &Environment::default()).code, 1);
         let reply = write_initial_config(&InitFlags { stdout: true }, &Environment::default());
-        assert_eq!(reply.stdout, DEFAULT_FILE);
+        assert_eq!(reply.stdout, write_initial_file());
     }
 }
 

@@ -17,8 +17,8 @@ use crate::bounded_read::{BoundedReadError, read_text};
 use crate::private_files::Symlinks;
 use crate::spec::JOB_VARIABLE;
 
-/// The file with every setting, its default and a comment. `config init` writes it.
-pub const DEFAULT_FILE: &str = include_str!("../../config/default.toml");
+/// The file with every setting, its default and a comment.
+pub(super) const DEFAULT_FILE: &str = include_str!("../../config/default.toml");
 
 /// Other names of variables for some settings, from standards and from other tools' documentation.
 const ALIASES: [(&str, &str); 6] = [

@@ -11,6 +11,7 @@
 mod check;
 mod environment;
 mod error;
+mod initial_file;
 mod job_settings;
 mod layers;
 mod load;
@@ -22,12 +23,13 @@ mod tests;
 
 pub use environment::{Environment, TOKEN_VARIABLE, user_config_file};
 pub use error::{ConfigError, Problem, ProblemKind};
+pub use initial_file::write_initial_file;
 pub use job_settings::{
     AuditSection, ConfinementSection, EnvironmentSection, JobSection, LaneSection, OutputSection,
     PolicySection, QueueSection, RedactSection, RetentionSection, TenantSection, UncertainPolicy,
 };
 pub use layers::{ConfigEntry, ValueOrigin};
-pub use load::{Changes, ConfigSources, DEFAULT_FILE, FlagValue, Loaded, load};
+pub use load::{Changes, ConfigSources, FlagValue, Loaded, load};
 pub use settings::{
     ExecuteSection, HttpSection, LogFormat, LogSection, OauthSection, ServerSection, Settings,
     ShellToolSection, SocketSetting, TraceSection,

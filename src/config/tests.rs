@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 use std::time::Duration;
 
+use super::load::DEFAULT_FILE;
 use super::schema::SETTINGS;
 use super::*;
 use crate::mcp::ResultFormat;
