@@ -118,7 +118,7 @@ prometheus_tools() {
 # ones), and peers of the sandbox.
 system_tools() {
   local package program missing=()
-  for package in python3 ripgrep:rg tmux openssh-client:ssh-agent zip sqlite3 rsync; do
+  for package in python3 ripgrep:rg tmux openssh-client:ssh-agent zip sqlite3 rsync zsh fish mandoc man-db:man; do
     program=${package#*:}
     command -v "$program" >/dev/null || missing+=("${package%%:*}")
   done

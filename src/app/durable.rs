@@ -25,6 +25,9 @@ use crate::telemetry::events::{self, JournalStats};
 /// The share of the service manager's watchdog time after which the server reports that it is alive.
 const WATCHDOG_SHARE: u32 = 3;
 
+/// The number of the first server of a keeper.
+const FIRST_GENERATION: u64 = 1;
+
 /// The longest time for reading the journal at the start.
 const JOURNAL_READ_TIME: Duration = Duration::from_secs(30);
 
@@ -140,6 +143,11 @@ impl KeeperLink {
             })?;
         }
         Ok(Self { client, upgrade: watch::Sender::new(None), gone })
+    }
+
+    /// `true` if no other server of the same keeper has run before.
+    pub(super) fn is_first_server(&self) -> bool {
+        self.client.as_ref().is_none_or(|keeper| keeper.generation() == FIRST_GENERATION)
     }
 
     /// Returns the way in which the previous server of the keeper ended.

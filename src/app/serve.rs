@@ -19,8 +19,9 @@ use super::module_settings::{self, OutputFiles};
 use super::private_socket::{self, PrivateSocket};
 use super::runtime::{self, ShutdownWatchdog, Signals};
 use crate::bounded_read::{SPILL_CHECK_TIMEOUT, run_with_timeout};
+use crate::cli::greeting::{self, ServedAt};
 use crate::cli::terminal;
-use crate::config::{Changes, ConfigSources, Loaded, Settings, load};
+use crate::config::{Changes, ConfigSources, Loaded, LogFormat, Settings, load};
 use crate::http::{
     HttpServices, MetricsRenderer, Readiness, ReloadedSettings, Server, ServerControl, ServerKind,
     ServerProcess, UpgradeControl,
@@ -195,7 +196,7 @@ impl App {
             control: self.new_control(after_drain, link.upgrade_control()),
             process: describe_process(ServerKind::Serve),
         };
-        events::server_started(server.local_addr(), server.socket_path());
+        self.announce_start(&server, &link);
         let data_dir = self.settings.server.data_dir.clone();
         spawn_blocking(move || private_socket::remove_stale(&data_dir));
         let on_signal = link.clone();
@@ -234,6 +235,21 @@ impl App {
         serving.await.ok();
         events::server_stopped();
         result
+    }
+
+    /// Tells a person at a terminal how to go on, and the log that the server has started otherwise.
+    fn announce_start(&self, server: &Server, link: &KeeperLink) {
+        let served_at = ServedAt {
+            address: server.local_addr(),
+            socket: server.socket_path(),
+            path: &self.settings.http.path,
+            is_tls: self.settings.http.tls_cert.is_some(),
+            needs_token: server.requires_token(),
+        };
+        let is_for_people = link.is_first_server() && self.settings.log.format == LogFormat::Human;
+        if !is_for_people || !greeting::greet_on_serve(&served_at) {
+            events::server_started(server.local_addr(), server.socket_path());
+        }
     }
 
     /// Hands the jobs over to another server, and exits. Calls in flight answer with what they know;

@@ -41,17 +41,10 @@ pub fn run(cli: Cli) -> ExitCode {
     let keeper = if is_serve { KeeperClient::from_environment() } else { Ok(None) };
     let environment = Environment::from_process();
     let (result, failure) = match cli.command {
-        Command::Config(cli::ConfigCommand { verb: ConfigVerb::File(verb) }) => {
-            let check_rules = |loaded: &Loaded| {
-                rules::check_rules(loaded).map_err(|error| terminal::format_with_causes(&error))
-            };
-            (Ok(cli::config::run(&verb, environment, check_rules)), FAILURE)
-        }
-        Command::Config(cli::ConfigCommand { verb: ConfigVerb::Reload(flags) }) => {
-            (ask_server(&OperatorVerb::Reload(flags), environment), FAILURE)
-        }
+        Command::Config(command) => (run_config(command.verb, environment), FAILURE),
         Command::Job(verb) => (ask_servers(&verb, environment), FAILURE),
         Command::Operator(verb) => (ask_server(&verb, environment), FAILURE),
+        Command::Program(verb) => (Ok(verb.run()), FAILURE),
         Command::Audit(command) => (Ok(cli::audit::run(&command)), FAILURE),
         Command::Install(flags) => (Ok(cli::install::run(&flags, &environment)), FAILURE),
         Command::Token(command) => {
@@ -80,7 +73,10 @@ pub fn run(cli: Cli) -> ExitCode {
                 Startup::new(flags.server.config.clone(), flags.server.values(), environment);
             let result = match flags.connect {
                 Some(_) => start.run_proxy(&flags),
-                None => start.run_stdio(),
+                None => {
+                    cli::greeting::greet_on_stdio();
+                    start.run_stdio()
+                }
             };
             (result, FAILURE)
         }
@@ -97,6 +93,17 @@ pub fn run(cli: Cli) -> ExitCode {
         terminal::print_error(&error);
         failure
     }))
+}
+
+/// Runs a verb of `config`: about the files here, or about a running server.
+fn run_config(verb: ConfigVerb, environment: Environment) -> Result<u8, AppError> {
+    let check_rules = |loaded: &Loaded| {
+        rules::check_rules(loaded).map_err(|error| terminal::format_with_causes(&error))
+    };
+    match verb {
+        ConfigVerb::File(verb) => Ok(cli::config::run(&verb, environment, check_rules)),
+        ConfigVerb::Reload(flags) => ask_server(&OperatorVerb::Reload(flags), environment),
+    }
 }
 
 /// Runs a verb that sends a request to a running server. Of the settings, only the server's address

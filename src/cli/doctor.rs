@@ -44,11 +44,12 @@ pub struct DoctorInput<'a> {
 /// exit code: 1 if something does not work.
 #[must_use]
 pub fn run(flags: &DoctorFlags, input: &DoctorInput<'_>) -> u8 {
-    let findings = run_checks(input);
+    let mut findings = run_checks(input);
+    checks::sort_by_severity(&mut findings);
     let text = if flags.json {
         findings_json(&findings, input.environment)
     } else {
-        checks::format_findings(&findings)
+        checks::format_summary(&findings) + &checks::format_findings(&findings)
     };
     // A write fails if the reader is gone (`| head`).
     let is_printed = io::stdout().lock().write_all(text.as_bytes()).is_ok();

@@ -35,7 +35,7 @@ pub(super) struct DoctorFinding {
 }
 
 /// The severity of a finding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum FindingLevel {
     Ok,
@@ -66,6 +66,25 @@ impl DoctorFinding {
 
     pub(super) fn fail(what: &'static str, detail: impl Into<String>, fix: &str) -> Self {
         Self { level: FindingLevel::Fail, ..Self::warn(what, detail, fix) }
+    }
+}
+
+/// Puts problems first, in the order of the checks, then warnings.
+pub(super) fn sort_by_severity(findings: &mut [DoctorFinding]) {
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.level));
+}
+
+/// Formats one line that says whether there is anything to do.
+pub(super) fn format_summary(findings: &[DoctorFinding]) -> String {
+    let count = |level| findings.iter().filter(|finding| finding.level == level).count();
+    let plural =
+        |count: usize, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
+    let ok = plural(count(FindingLevel::Ok), "check");
+    match (count(FindingLevel::Fail), count(FindingLevel::Warn)) {
+        (0, 0) => format!("no problems: {ok} ok\n\n"),
+        (problems, warnings) => {
+            format!("{}, {}, {ok} ok\n\n", plural(problems, "problem"), plural(warnings, "warning"))
+        }
     }
 }
 
@@ -523,6 +542,20 @@ mod tests {
         let all = LoginPath::Known { path: OsString::new(), missed: Vec::new() };
         assert_eq!(check_path(&all).level, FindingLevel::Ok);
         assert_eq!(check_path(&LoginPath::Unknown).level, FindingLevel::Ok);
+    }
+
+    #[test]
+    fn problems_come_first_and_are_counted() {
+        let mut findings = vec![
+            DoctorFinding::ok("a", "fine"),
+            DoctorFinding::warn("b", "odd", "fix b"),
+            DoctorFinding::fail("c", "broken", "fix c"),
+            DoctorFinding::warn("d", "odd", "fix d"),
+        ];
+        sort_by_severity(&mut findings);
+        assert_eq!(findings.iter().map(|finding| finding.what).collect::<String>(), "cbda");
+        assert_eq!(format_summary(&findings), "1 problem, 2 warnings, 1 check ok\n\n");
+        assert_eq!(format_summary(&findings[3..]), "no problems: 1 check ok\n\n");
     }
 
     #[test]

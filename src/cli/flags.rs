@@ -10,6 +10,7 @@ use super::config::ReloadFlags;
 use super::install::InstallFlags;
 use super::job_verb::JobVerb;
 use super::operator::OperatorVerb;
+use super::program_verb::ProgramVerb;
 use super::run_queued::RunQueueFlags;
 use super::server::ServerCommand;
 use super::server_request::flag_value;
@@ -88,6 +89,9 @@ pub enum Command {
     /// A verb about jobs.
     #[command(flatten)]
     Job(JobVerb),
+    /// A verb about the program itself.
+    #[command(flatten)]
+    Program(ProgramVerb),
     /// A verb that sends a request to a running server.
     #[command(flatten)]
     Operator(OperatorVerb),
@@ -331,7 +335,8 @@ pub enum ConfigFileVerb {
     Check(CheckFlags),
     /// Print every setting with its value and origin.
     Show(ShowFlags),
-    /// Write a configuration file with every setting, commented, to start from.
+    /// Write a configuration file to start from: every setting with its default and its explanation,
+    /// commented out.
     Init(InitFlags),
 }
 

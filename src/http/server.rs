@@ -73,6 +73,12 @@ impl Server {
         self.listeners.named_fds()
     }
 
+    /// `true` if callers over TCP need a token.
+    #[must_use]
+    pub fn requires_token(&self) -> bool {
+        self.settings.auth.requires_token()
+    }
+
     /// The path of the unix socket, if the server listens on one.
     #[must_use]
     pub fn socket_path(&self) -> Option<&Path> {

@@ -89,6 +89,7 @@ mod mistakes;
 mod nothing_twice;
 #[cfg(test)]
 mod operations;
+mod operators;
 #[cfg(test)]
 mod otlp;
 #[cfg(all(test, feature = "otlp"))]

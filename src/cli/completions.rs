@@ -1,0 +1,305 @@
+//! `completions`: scripts for bash, zsh and fish, and the candidates that those scripts ask for.
+//!
+//! A script calls this program on every completion, with the words of the command line and the variable
+//! [`COMPLETE_VARIABLE`]. So a script never gets old, and job numbers, lanes and tenants are those of the
+//! running server: `shellyard jobs --json` and `shellyard queue --json` list them.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::Path;
+use std::process::{Command as Process, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use clap::{Args, CommandFactory, ValueEnum};
+use clap_complete::CompleteEnv;
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
+use clap_complete::env::Shells;
+use serde_json::Value;
+
+use super::flags::Cli;
+use super::terminal::{VerbOutput, escape_for_terminal, truncate};
+
+/// The variable that makes the program complete a command line instead of running it.
+const COMPLETE_VARIABLE: &str = "SHELLYARD_COMPLETE";
+/// The name of the program, as the scripts call it.
+const PROGRAM: &str = "shellyard";
+/// The longest wait for a server: a person waits for each completion.
+const SERVER_TIMEOUT: Duration = Duration::from_millis(1500);
+const POLL_PAUSE: Duration = Duration::from_millis(5);
+/// The length of the explanation beside a candidate.
+const HELP_CHARS: usize = 60;
+/// Flags of verbs that select the server or the caller, with their number of values.
+const SERVER_FLAGS: [(&str, usize); 6] = [
+    ("--connect", 1),
+    ("--data-dir", 1),
+    ("--config", 1),
+    ("--token", 1),
+    ("--tenant", 1),
+    ("--all", 0),
+];
+
+/// Flags of the verb `completions`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct CompletionsFlags {
+    /// The shell that reads the script.
+    pub shell: CompletedShell,
+}
+
+/// A shell with completions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CompletedShell {
+    Bash,
+    Zsh,
+    Fish,
+}
+
+impl CompletedShell {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Bash => "bash",
+            Self::Zsh => "zsh",
+            Self::Fish => "fish",
+        }
+    }
+}
+
+/// Prints the script of a shell and returns the exit code.
+#[must_use]
+pub(super) fn run(flags: &CompletionsFlags) -> u8 {
+    let output = match write_script(flags.shell) {
+        Ok(stdout) => VerbOutput { stdout, ..VerbOutput::default() },
+        Err(error) => VerbOutput {
+            stderr: format!("shellyard: the script cannot be written: {error}\n"),
+            code: 1,
+            ..VerbOutput::default()
+        },
+    };
+    output.print()
+}
+
+fn write_script(shell: CompletedShell) -> io::Result<String> {
+    let mut script = Vec::new();
+    let shells = Shells::builtins();
+    let completer = shells.completer(shell.name()).ok_or(io::ErrorKind::NotFound)?;
+    completer.write_registration(COMPLETE_VARIABLE, PROGRAM, PROGRAM, PROGRAM, &mut script)?;
+    String::from_utf8(script).map_err(io::Error::other)
+}
+
+/// Answers a script that asks for candidates. Returns `None` if this is not such a call.
+#[must_use]
+pub fn complete_command_line(words: Vec<OsString>, directory: Option<&Path>) -> Option<ExitCode> {
+    let server_flags = find_server_flags(&words);
+    let completion = CompleteEnv::with_factory(|| with_candidates(Cli::command(), &server_flags))
+        .var(COMPLETE_VARIABLE)
+        .bin(PROGRAM);
+    match completion.try_complete(words, directory) {
+        Ok(false) => None,
+        Ok(true) => Some(ExitCode::SUCCESS),
+        // A message would appear in the middle of the line that is being typed.
+        Err(_) => Some(ExitCode::FAILURE),
+    }
+}
+
+/// Returns the flags among these words that select the server, with their values.
+fn find_server_flags(words: &[OsString]) -> Vec<OsString> {
+    let mut found = Vec::new();
+    let mut words = words.iter().peekable();
+    while let Some(word) = words.next() {
+        let text = word.to_string_lossy();
+        let name = text.split_once('=').map_or(&*text, |(name, _)| name);
+        let Some((_, values)) = SERVER_FLAGS.iter().find(|(flag, _)| *flag == name) else {
+            continue;
+        };
+        let value = words.next_if(|value| {
+            *values == 1 && name == text && !value.to_string_lossy().starts_with('-')
+        });
+        found.push(word.clone());
+        found.extend(value.cloned());
+    }
+    found
+}
+
+/// What a value of an argument names, by the name of the value in the help text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum NamedThing {
+    Job,
+    Lane,
+    Tenant,
+}
+
+impl NamedThing {
+    fn from_value_name(name: &str) -> Option<Self> {
+        match name {
+            "JOB" => Some(Self::Job),
+            "LANE" => Some(Self::Lane),
+            "TENANT" => Some(Self::Tenant),
+            _ => None,
+        }
+    }
+
+    /// The verb that lists these things.
+    const fn verb(self) -> &'static str {
+        match self {
+            Self::Job => "jobs",
+            Self::Lane | Self::Tenant => "queue",
+        }
+    }
+
+    /// Returns each name with its explanation, from the output of the verb.
+    fn list(self, answer: &Value) -> Vec<(String, String)> {
+        match self {
+            Self::Job => list_jobs(answer),
+            Self::Lane => list_keys(&answer["lanes"]),
+            Self::Tenant => list_keys(&answer["tenants"]),
+        }
+    }
+}
+
+/// Adds candidates to each argument of each verb whose value is a job, a lane or a tenant.
+fn with_candidates(command: clap::Command, server_flags: &[OsString]) -> clap::Command {
+    let named = command.get_arguments().filter_map(|argument| {
+        let thing = argument
+            .get_value_names()?
+            .iter()
+            .find_map(|name| NamedThing::from_value_name(name.as_str()))?;
+        Some((argument.get_id().clone(), thing))
+    });
+    let named: Vec<_> = named.collect();
+    let verbs: Vec<String> =
+        command.get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
+    let command = named.into_iter().fold(command, |command, (id, thing)| {
+        let flags = server_flags.to_vec();
+        let completer =
+            ArgValueCompleter::new(move |typed: &OsStr| find_names(thing, &flags, typed));
+        command.mut_arg(id, |argument| argument.add(completer))
+    });
+    verbs.into_iter().fold(command, |command, verb| {
+        command.mut_subcommand(verb, |verb| with_candidates(verb, server_flags))
+    })
+}
+
+/// Returns the names that begin with what was typed; none if no server answers in time.
+fn find_names(thing: NamedThing, flags: &[OsString], typed: &OsStr) -> Vec<CompletionCandidate> {
+    let typed = typed.to_string_lossy();
+    let answer = ask_server(thing.verb(), flags).unwrap_or_default();
+    let names = thing.list(&answer).into_iter().enumerate();
+    names
+        .filter(|(_, (name, _))| name.starts_with(&*typed))
+        .map(|(place, (name, help))| {
+            let help = (!help.is_empty()).then(|| help.into());
+            CompletionCandidate::new(name).help(help).display_order(Some(place))
+        })
+        .collect()
+}
+
+/// Runs a verb of this program that asks the server, as the person who completes could. It ends with
+/// this process or after a short time.
+fn ask_server(verb: &str, flags: &[OsString]) -> Option<Value> {
+    let program = std::env::current_exe().ok()?;
+    let output = tempfile::tempfile().ok()?;
+    let mut child = Process::new(program)
+        .arg(verb)
+        .arg("--json")
+        .args(flags)
+        .stdin(Stdio::null())
+        .stdout(output.try_clone().ok()?)
+        .stderr(Stdio::null())
+        .spawn()
+        .ok()?;
+    let deadline = Instant::now() + SERVER_TIMEOUT;
+    while child.try_wait().ok()?.is_none() {
+        if Instant::now() >= deadline {
+            child.kill().ok();
+            child.wait().ok();
+            return None;
+        }
+        std::thread::sleep(POLL_PAUSE);
+    }
+    read_json(output)
+}
+
+fn read_json(mut output: std::fs::File) -> Option<Value> {
+    io::Seek::rewind(&mut output).ok()?;
+    serde_json::from_reader(io::BufReader::new(output)).ok()
+}
+
+/// Lists the jobs, each as its number and what it is, in the order of the server.
+fn list_jobs(answer: &Value) -> Vec<(String, String)> {
+    let Some(jobs) = answer["jobs"].as_array() else { return Vec::new() };
+    let one = |job: &Value| {
+        let number = job["job"].as_u64()?;
+        let text = |name: &str| job[name].as_str().unwrap_or_default().to_owned();
+        let help = format!("{}: {}", text("state"), text("command"));
+        Some((number.to_string(), truncate(&escape_for_terminal(&help), HELP_CHARS)))
+    };
+    jobs.iter().filter_map(one).collect()
+}
+
+fn list_keys(object: &Value) -> Vec<(String, String)> {
+    let count = |value: &Value, name: &str| value[name].as_u64().unwrap_or_default();
+    let Some(object) = object.as_object() else { return Vec::new() };
+    let one = |(name, value): (&String, &Value)| {
+        let help =
+            format!("{} running, {} queued", count(value, "running"), count(value, "queued"));
+        (name.clone(), help)
+    };
+    object.iter().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn words(text: &str) -> Vec<OsString> {
+        text.split_whitespace().map(OsString::from).collect()
+    }
+
+    #[test]
+    fn flags_that_select_the_server_are_passed_on() {
+        for (line, expected) in [
+            ("shellyard -- shellyard stop 1", ""),
+            ("shellyard -- shellyard stop --connect http://h:1/mcp 1", "--connect http://h:1/mcp"),
+            ("shellyard -- shellyard stop --data-dir=/d --all --json", "--data-dir=/d --all"),
+            ("shellyard -- shellyard jobs --connect --tenant ci", "--connect --tenant ci"),
+            ("shellyard -- shellyard jobs --token", "--token"),
+        ] {
+            assert_eq!(find_server_flags(&words(line)), words(expected), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_job_is_explained_by_its_state_and_harmless_command() {
+        let long = "x".repeat(100);
+        let jobs = json!({"jobs": [
+            {"job": 12, "state": "running", "command": "echo \u{1b}[2J"},
+            {"job": 3, "state": "exited", "command": long},
+            {"state": "no number"},
+        ]});
+        let listed = list_jobs(&jobs);
+        assert_eq!(listed.len(), 2);
+        assert_eq!(listed[0], ("12".to_owned(), "running: echo \\u{1b}[2J".to_owned()));
+        assert_eq!(listed[1].1.chars().count(), HELP_CHARS);
+        assert!(list_jobs(&json!({"error": {}})).is_empty());
+    }
+
+    #[test]
+    fn lanes_and_tenants_are_the_keys_of_the_queue() {
+        let queue = json!({"lanes": {"build": {"running": 1, "queued": 2}}, "tenants": {}});
+        let expected = vec![("build".to_owned(), "1 running, 2 queued".to_owned())];
+        assert_eq!(NamedThing::Lane.list(&queue), expected);
+        assert_eq!(NamedThing::Tenant.list(&queue), []);
+    }
+
+    #[test]
+    fn each_shell_has_a_script() {
+        for shell in CompletedShell::value_variants() {
+            let script = write_script(*shell).unwrap();
+            assert!(
+                script.contains(COMPLETE_VARIABLE) && script.contains(shell.name()),
+                "{script}"
+            );
+        }
+    }
+}

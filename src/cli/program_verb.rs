@@ -1,0 +1,40 @@
+//! The verbs about the program itself, which read no settings and need no server.
+
+use clap::Subcommand;
+
+use super::completions::{self, CompletionsFlags};
+use super::man::{self, ManFlags};
+use super::self_test::{self, SelfTestFlags};
+
+const COMPLETIONS_HELP: &str = "\
+Examples:
+  shellyard completions bash > ~/.local/share/bash-completion/completions/shellyard
+  shellyard completions fish > ~/.config/fish/completions/shellyard.fish
+  shellyard completions zsh  > ~/.zfunc/_shellyard      with fpath=(~/.zfunc $fpath) before compinit in ~/.zshrc
+
+The script calls `shellyard` for each completion, so it need not be written again after an upgrade.";
+
+/// A verb about the program itself.
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
+pub enum ProgramVerb {
+    /// Run a few jobs on a private server, and check on this host that sandbox profiles, stops, limits
+    /// and the policy hold; exit code 1 if one does not.
+    SelfTest(SelfTestFlags),
+    /// Print the script that makes a shell complete verbs, flags, jobs and lanes.
+    #[command(after_help = COMPLETIONS_HELP)]
+    Completions(CompletionsFlags),
+    /// Print the manual page of the program, or write the pages of all verbs.
+    Man(ManFlags),
+}
+
+impl ProgramVerb {
+    /// Runs the verb and returns the exit code.
+    #[must_use]
+    pub fn run(&self) -> u8 {
+        match self {
+            Self::SelfTest(flags) => self_test::run(flags),
+            Self::Completions(flags) => completions::run(flags),
+            Self::Man(flags) => man::run(flags),
+        }
+    }
+}
