@@ -17,7 +17,8 @@ use clap_complete::env::Shells;
 use serde_json::Value;
 
 use super::flags::Cli;
-use super::terminal::{VerbOutput, escape_for_terminal, truncate};
+use super::table::truncate_to_width;
+use super::terminal::{VerbOutput, escape_for_terminal};
 
 /// The variable that makes the program complete a command line instead of running it.
 const COMPLETE_VARIABLE: &str = "SHELLYARD_COMPLETE";
@@ -223,14 +224,19 @@ fn read_json(mut output: std::fs::File) -> Option<Value> {
     serde_json::from_reader(io::BufReader::new(output)).ok()
 }
 
-/// Lists the jobs, each as its number and what it is, in the order of the server.
+/// Lists the jobs, each as its name (`3`, or `SERVER/3` if several servers run) and what it is, in the
+/// order of the answer.
 fn list_jobs(answer: &Value) -> Vec<(String, String)> {
     let Some(jobs) = answer["jobs"].as_array() else { return Vec::new() };
     let one = |job: &Value| {
         let number = job["job"].as_u64()?;
         let text = |name: &str| job[name].as_str().unwrap_or_default().to_owned();
         let help = format!("{}: {}", text("state"), text("command"));
-        Some((number.to_string(), truncate(&escape_for_terminal(&help), HELP_CHARS)))
+        let name = match job["server"].as_str() {
+            Some(server) => format!("{server}/{number}"),
+            None => number.to_string(),
+        };
+        Some((name, truncate_to_width(&escape_for_terminal(&help), HELP_CHARS)))
     };
     jobs.iter().filter_map(one).collect()
 }
@@ -274,12 +280,13 @@ mod tests {
         let long = "x".repeat(100);
         let jobs = json!({"jobs": [
             {"job": 12, "state": "running", "command": "echo \u{1b}[2J"},
-            {"job": 3, "state": "exited", "command": long},
+            {"job": 3, "server": "s77", "state": "exited", "command": long},
             {"state": "no number"},
         ]});
         let listed = list_jobs(&jobs);
         assert_eq!(listed.len(), 2);
         assert_eq!(listed[0], ("12".to_owned(), "running: echo \\u{1b}[2J".to_owned()));
+        assert_eq!(listed[1].0, "s77/3");
         assert_eq!(listed[1].1.chars().count(), HELP_CHARS);
         assert!(list_jobs(&json!({"error": {}})).is_empty());
     }

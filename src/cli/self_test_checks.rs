@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::self_test_server::{PrivateServer, SelfTestError};
-use super::terminal::{format_with_causes, truncate};
+use super::table::truncate_to_width;
+use super::terminal::format_with_causes;
 
 /// The time for processes to appear, and to be gone after a stop.
 const PROCESS_TIME: Duration = Duration::from_secs(20);
@@ -112,7 +113,7 @@ fn quote_reply(reply: &Value) -> String {
     if let Some(fields) = quoted.as_object_mut() {
         fields.retain(|name, _| QUOTED_FIELDS.contains(&name.as_str()));
     }
-    truncate(&quoted.to_string(), QUOTED_CHARS)
+    truncate_to_width(&quoted.to_string(), QUOTED_CHARS)
 }
 
 fn check_start(server: &mut PrivateServer) -> Checked {
@@ -164,7 +165,7 @@ fn check_available(reply: &Value) -> Result<(), CheckEnd> {
         return Ok(());
     }
     let why = reply["error"].as_str().unwrap_or("this host has no suitable sandbox");
-    Err(CheckEnd::NotAvailable(truncate(why, QUOTED_CHARS)))
+    Err(CheckEnd::NotAvailable(truncate_to_width(why, QUOTED_CHARS)))
 }
 
 /// Lets a job without network connect to a port of this process.

@@ -108,3 +108,23 @@ fn lanes_of_the_server_complete_in_each_shell() {
     let explained = in_fish(sandbox, &words);
     assert!(explained.iter().any(|lane| lane.contains("0 running, 0 queued")), "{explained:?}");
 }
+
+#[test]
+fn job_numbers_complete_in_each_shell() {
+    let mut server = hosted();
+    let job = server.start("sleep 600").to_string();
+    let sandbox = server.sandbox();
+    let data = sandbox.data();
+    let data = data.to_str().expect("a path");
+    for verb in ["stop", "logs", "show", "wait"] {
+        let words = ["shellyard", verb, "--data-dir", data, ""];
+        let found = for_zsh(sandbox, &words);
+        assert!(found.iter().any(|name| name.starts_with(&job)), "{verb}: {found:?}");
+    }
+    let words = ["shellyard", "stop", "--data-dir", data, &job];
+    for found in [in_bash(sandbox, &words), in_fish(sandbox, &words)] {
+        assert!(found.iter().any(|name| name.trim().starts_with(&job)), "{found:?}");
+    }
+    let explained = in_fish(sandbox, &words);
+    assert!(explained.iter().any(|name| name.contains("running: sleep 600")), "{explained:?}");
+}
