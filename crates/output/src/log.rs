@@ -174,7 +174,7 @@ impl LogWriter {
         let now = Instant::now();
         let previous = self.now.last_output.replace(now);
         if self.next_mark.is_none_or(|next| next <= now) {
-            self.next_mark = Some(self.log.mark_write_time(now, offset, previous));
+            self.next_mark = Some(self.log.write_times().mark(now, offset, previous));
         }
     }
 

@@ -242,7 +242,7 @@ impl BlockingReader {
 
     /// An offset at or before the first byte that was written at `since` or later, if there is one.
     pub(crate) fn offset_written_at(&self, since: Instant) -> Option<u64> {
-        self.log.offset_written_at(since, self.progress().last_output)
+        self.log.write_times().offset_at(since, self.progress().last_output)
     }
 
     /// The kept summary of the whole log.

@@ -269,26 +269,8 @@ impl SharedLog {
         !self.is_counted.swap(true, Ordering::Relaxed)
     }
 
-    /// Records that the byte at `offset` is written now. Returns the time of the next mark.
-    pub(crate) fn mark_write_time(
-        &self,
-        now: Instant,
-        offset: u64,
-        previous: Option<Instant>,
-    ) -> Instant {
-        self.lock_write_times().mark(now, offset, previous)
-    }
-
-    /// An offset at or before the first byte that was written at `since` or later, if there is one.
-    pub(crate) fn offset_written_at(
-        &self,
-        since: Instant,
-        last_output: Option<Instant>,
-    ) -> Option<u64> {
-        self.lock_write_times().offset_at(since, last_output)
-    }
-
-    fn lock_write_times(&self) -> MutexGuard<'_, WriteTimes> {
+    /// The times at which the log grew. Locked for a moment at a time.
+    pub(crate) fn write_times(&self) -> MutexGuard<'_, WriteTimes> {
         self.write_times.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

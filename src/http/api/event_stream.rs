@@ -128,52 +128,41 @@ impl JobEvents {
     /// Waits for output, for another state, or for the time of a comment. `None` if the server ends or
     /// the output cannot be read: the client comes back for the rest.
     async fn next_output(&mut self) -> Option<Bytes> {
-        loop {
-            let piece = tokio::select! {
-                biased;
-                () = self.api.streams.cancelled() => return None,
-                Ok(()) = self.status.changed() => return Some(self.state_event().await),
-                piece = self.follower.peek() => piece,
-                _ = self.keep_alive.tick() => return Some(comment()),
-            };
-            match piece.inspect_err(|error| events::output_unreadable(self.job.id(), error)).ok()? {
-                OutputPiece::End => {
-                    self.next = NextEvent::End;
-                    return self.wait_for_end().await;
-                }
-                OutputPiece::Missing(hole) => {
-                    self.follower.advance(hole.end - hole.start);
-                    let data = json!({"from": hole.start, "to": hole.end});
-                    return Some(format_event("gap", Some(hole.end), &data));
-                }
-                OutputPiece::Bytes { stream, bytes, may_grow } => {
-                    match choose_form(&bytes, may_grow) {
-                        PieceForm::Text(length) => {
-                            return Some(self.output_event(stream, &bytes[..length]));
-                        }
-                        PieceForm::Base64(length) => {
-                            return Some(self.output_event(stream, &bytes[..length]));
-                        }
-                        PieceForm::Wait => {
-                            if let Some(event) = self.wait_for_rest(bytes.len() as u64).await? {
-                                return Some(event);
-                            }
-                        }
-                    }
-                }
+        let piece = tokio::select! {
+            biased;
+            () = self.api.streams.cancelled() => return None,
+            Ok(()) = self.status.changed() => return Some(self.state_event().await),
+            piece = self.follower.peek() => piece,
+            _ = self.keep_alive.tick() => return Some(comment()),
+        };
+        match piece.inspect_err(|error| events::output_unreadable(self.job.id(), error)).ok()? {
+            OutputPiece::End => {
+                self.next = NextEvent::End;
+                self.wait_for_end().await
             }
+            OutputPiece::Missing(hole) => {
+                self.follower.advance(hole.end - hole.start);
+                let data = json!({"from": hole.start, "to": hole.end});
+                Some(format_event("gap", Some(hole.end), &data))
+            }
+            OutputPiece::Bytes { stream, bytes, may_grow } => match choose_form(&bytes, may_grow) {
+                PieceForm::Text(length) | PieceForm::Base64(length) => {
+                    Some(self.output_event(stream, &bytes[..length]))
+                }
+                PieceForm::Wait => self.wait_for_rest(bytes.len() as u64).await,
+            },
         }
     }
 
-    /// Waits for the rest of a character. Returns an event that comes first, if any; `None` if the
-    /// server ends.
-    async fn wait_for_rest(&mut self, peeked: u64) -> Option<Option<Bytes>> {
+    /// Waits for the rest of a character, or for an event that comes first. Returns no bytes if the
+    /// rest has come, and `None` if the server ends.
+    async fn wait_for_rest(&mut self, peeked: u64) -> Option<Bytes> {
         tokio::select! {
             biased;
             () = self.api.streams.cancelled() => None,
-            Ok(()) = self.status.changed() => Some(Some(self.state_event().await)),
-            () = self.follower.wait_for_more(peeked) => Some(None),
-            _ = self.keep_alive.tick() => Some(Some(comment())),
+            Ok(()) = self.status.changed() => Some(self.state_event().await),
+            () = self.follower.wait_for_more(peeked) => Some(Bytes::new()),
+            _ = self.keep_alive.tick() => Some(comment()),
         }
     }
 

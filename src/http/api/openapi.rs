@@ -41,6 +41,13 @@ const TENANT: &[&str] = &["tenant"];
 
 /// Lists every operation of the API.
 fn operations() -> Vec<Operation> {
+    let mut operations = job_operations();
+    operations.append(&mut operator_operations());
+    operations
+}
+
+/// Lists the operations about jobs, and about the server and its API.
+fn job_operations() -> Vec<Operation> {
     let read = |route, summary, params, response| Operation {
         method: "get",
         route,
@@ -59,16 +66,6 @@ fn operations() -> Vec<Operation> {
         body: Some(body),
         response,
     };
-    let operate = |method, route, summary, body| Operation {
-        method,
-        route,
-        summary,
-        role: "admin",
-        params: &[],
-        body,
-        response: ResponseBody::Object,
-    };
-    let lane = || Some(object_schema(&[("lane", "string", "One lane; all without it")]));
     vec![
         read(Route::Server, "Describe the server", &[], ResponseBody::Object),
         read(Route::OpenApi, "Describe this API", &[], ResponseBody::Object),
@@ -97,6 +94,22 @@ fn operations() -> Vec<Operation> {
             resize_schema(),
             ResponseBody::Object,
         ),
+    ]
+}
+
+/// Lists the operations of operators.
+fn operator_operations() -> Vec<Operation> {
+    let operate = |method, route, summary, body| Operation {
+        method,
+        route,
+        summary,
+        role: "admin",
+        params: &[],
+        body,
+        response: ResponseBody::Object,
+    };
+    let lane = || Some(object_schema(&[("lane", "string", "One lane; all without it")]));
+    vec![
         operate("get", Route::Queue, "Show the queue", None),
         operate("post", Route::QueuePause, "Start no more jobs", lane()),
         operate("post", Route::QueueResume, "Start jobs again", lane()),
