@@ -255,12 +255,7 @@ impl Pump {
                     continue;
                 }
             };
-            let read = move |pump: &mut Self| {
-                let turned = pump.read_turn(stream);
-                pump.close_ended_log();
-                turned
-            };
-            let turned = self.run_work(read).await;
+            let turned = self.run_work(move |pump| pump.read_and_close(stream)).await;
             let Some((pump, (read, brought))) = turned else { return };
             self = pump;
             if self.flow == OutputFlow::Flooding && is_flood(brought) {
@@ -274,6 +269,11 @@ impl Pump {
                 yield_now().await;
             }
         }
+        self.finish(asker.map(|(asker, _)| asker)).await;
+    }
+
+    /// Closes the log, says so, and stores what only memory holds.
+    async fn finish(mut self, asker: Option<oneshot::Sender<()>>) {
         if !self.writer.is_closed() {
             let Some((pump, ())) = self.run_work(|pump| pump.writer.close()).await else { return };
             self = pump;
@@ -315,6 +315,12 @@ impl Pump {
         self.read_unannounced(Stream::Stdout);
         self.read_unannounced(Stream::Stderr);
         self.close_ended_log();
+    }
+
+    fn read_and_close(&mut self, stream: Stream) -> (PipeRead, u64) {
+        let turned = self.read_turn(stream);
+        self.close_ended_log();
+        turned
     }
 
     /// Closes the log if everything is in it, so that no other thread has to be asked for that.

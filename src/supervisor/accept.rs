@@ -1,7 +1,7 @@
 //! Accepts jobs: the checks before a job is known, its place in the queue, and its records.
 
 use super::actor::{AcceptedJob, Supervision};
-use super::address::watch_for_end;
+use super::address::{Address, watch_for_end};
 use super::handle::SubmitRequest;
 use super::on_job_end::OnJobEnd;
 use super::queue::EnqueueRequest;
@@ -13,10 +13,19 @@ use crate::spec::JobSpec;
 use crate::telemetry::events;
 
 impl Supervision {
-    pub(super) fn submit(
+    /// Accepts a job, and starts it if it is its turn.
+    pub(super) async fn accept(
         &mut self,
         admission: Box<SubmitRequest>,
+        myself: &Address,
     ) -> Result<AcceptedJob, SubmitRefusal> {
+        let accepted = self.submit(admission);
+        let new = accepted.as_ref().ok().map(|accepted| accepted.job.id());
+        self.dispatch_with(new, myself).await;
+        accepted.map(|job| self.record_waiting(job))
+    }
+
+    fn submit(&mut self, admission: Box<SubmitRequest>) -> Result<AcceptedJob, SubmitRefusal> {
         let SubmitRequest { id, spec, cwd, variables, key, logged, on_end } = *admission;
         if let Some(key) = &key
             && let Some(job) = self.registry.find_key(id.tenant(), key)?
@@ -42,7 +51,7 @@ impl Supervision {
     }
 
     /// Records what a job that waits needs for its start, so that a later server can start it.
-    pub(super) fn record_waiting(&self, accepted: AcceptedJob) -> AcceptedJob {
+    fn record_waiting(&self, accepted: AcceptedJob) -> AcceptedJob {
         let AcceptedJob { job, record } = accepted;
         let guard = self.guards.get(&job.id()).filter(|_| record.is_some());
         let waiting = self.job.journal.as_ref().zip(guard);

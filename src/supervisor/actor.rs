@@ -155,10 +155,7 @@ impl Actor for SupervisorActor {
         let myself = Address::new(myself);
         match message.into_inner() {
             SupervisorMsg::Submit(admission, reply) => {
-                let accepted = supervision.submit(admission);
-                let new = accepted.as_ref().ok().map(|accepted| accepted.job.id());
-                supervision.dispatch_with(new, &myself).await;
-                reply.send(accepted.map(|job| supervision.record_waiting(job))).ok();
+                reply.send(supervision.accept(admission, &myself).await).ok();
             }
             SupervisorMsg::Find(id, reply) => {
                 reply.send(supervision.registry.find(id).cloned()).ok();
@@ -289,7 +286,7 @@ impl Supervision {
     }
 
     /// Starts every job whose turn it is. `new` was accepted just now.
-    async fn dispatch_with(&mut self, new: Option<JobId>, myself: &Address) {
+    pub(super) async fn dispatch_with(&mut self, new: Option<JobId>, myself: &Address) {
         if self.acceptance == Acceptance::Closed {
             return;
         }

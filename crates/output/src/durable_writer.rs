@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use crate::Stream;
 use crate::counters::{DropReason, SpillOperation, Tier};
+use crate::durable_bytes::{DurableBytes, push_bounded};
 use crate::file_name::{FilePart, LogName};
 use crate::pipe_splice::splice_to_file;
 use crate::positions::{PositionRecord, PositionWriter};
-use crate::segment::{DurableBytes, LogSegment, SegmentStore, push_bounded};
+use crate::segment::{LogSegment, SegmentStore};
 use crate::shared_log::SharedLog;
 use crate::spill::{SpillDir, SpillFile};
 use crate::stored_prefix::{StoredPrefix, drop_reason, write_prefix};

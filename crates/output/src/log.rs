@@ -11,9 +11,11 @@ use memchr::memchr_iter;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::sleep;
 
+use super::durable_bytes::{DurableBytes, push_bounded};
 use super::durable_writer::{DurableWriter, Spliced, WritePlace};
-use super::segment::{DurableBytes, LogSegment, SegmentStore, push_bounded};
-use super::shared_log::{GapKind, KeepOutput, LogContent, LogProgress, SharedLog};
+use super::gaps::GapKind;
+use super::segment::{LogSegment, SegmentStore};
+use super::shared_log::{KeepOutput, LogContent, LogProgress, SharedLog};
 use crate::Stream;
 use crate::counters::{DropReason, SpillOperation, Tier};
 use crate::file_name::LogName;

@@ -12,15 +12,17 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 
 use crate::compression::CompressedLog;
 use crate::counters::{DropReason, Tier};
+use crate::durable_bytes::{DurableBytes, MemoryCopy};
 use crate::durable_writer::DurableWriter;
 use crate::file_name::{FilePart, LogName};
+use crate::gaps::Gaps;
 use crate::index::{FileCut, LogPosition, Stream};
 use crate::index_scan::{ScanRange, ScannedSegment, scan_segment};
 use crate::log::{LogBounds, LogStorage, LogWriter};
 use crate::positions::{POSITION_BYTES, PositionReader, PositionRecord, PositionWriter};
 use crate::reader::LogReader;
-use crate::segment::{DurableBytes, LogSegment, MemoryCopy, SegmentContent, SegmentStore};
-use crate::shared_log::{Gaps, LogContent, LogProgress, SharedLog, TAIL_SEGMENTS};
+use crate::segment::{LogSegment, SegmentContent, SegmentStore};
+use crate::shared_log::{LogContent, LogProgress, SharedLog, TAIL_SEGMENTS};
 use crate::spill::{SpillDir, SpillFile};
 
 /// The version of [`ClosedLog`] that this crate writes.

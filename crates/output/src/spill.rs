@@ -99,7 +99,8 @@ impl SpillDir {
     /// Creates files in a directory below `root`. Failed operations are counted.
     #[must_use]
     pub fn new(root: impl Into<PathBuf>, counters: Arc<Counters>) -> Self {
-        Self::with_disk_time(root, counters, DISK_TIME)
+        let store = SpillStore::new(root.into(), DirKind::PerServer, counters);
+        Self { store: Arc::new(store) }
     }
 
     /// Creates files in `root` itself. Files of durable logs stay there when the server ends. The
@@ -111,18 +112,8 @@ impl SpillDir {
         counters: Arc<Counters>,
         disk: DiskWatch,
     ) -> Self {
-        let mut store = SpillStore::new(root.into(), DirKind::Durable, counters, DISK_TIME);
-        store.disk = disk;
-        Self { store: Arc::new(store) }
-    }
-
-    fn with_disk_time(
-        root: impl Into<PathBuf>,
-        counters: Arc<Counters>,
-        disk_time: Duration,
-    ) -> Self {
-        let store = SpillStore::new(root.into(), DirKind::PerServer, counters, disk_time);
-        Self { store: Arc::new(store) }
+        let store = SpillStore::new(root.into(), DirKind::Durable, counters);
+        Self { store: Arc::new(SpillStore { disk, ..store }) }
     }
 
     /// The directory that holds the directories of all servers.
@@ -334,7 +325,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl SpillStore {
-    fn new(root: PathBuf, kind: DirKind, counters: Arc<Counters>, disk_time: Duration) -> Self {
+    fn new(root: PathBuf, kind: DirKind, counters: Arc<Counters>) -> Self {
         let first_number = match kind {
             DirKind::PerServer => 0,
             // Higher than any number of an earlier server in the same directory.
@@ -348,7 +339,7 @@ impl SpillStore {
             last_number: AtomicU64::new(first_number),
             recent: Mutex::default(),
             cleaner: Mutex::default(),
-            disk_time,
+            disk_time: DISK_TIME,
             writers: Arc::new(Semaphore::new(WRITERS)),
             readers: Arc::new(Semaphore::new(READERS)),
             frames: Arc::default(),
@@ -813,7 +804,8 @@ mod tests {
     async fn a_read_that_the_disk_does_not_answer_fails_and_keeps_its_permit() {
         let dir = tempfile::tempdir().unwrap();
         let time = Duration::from_millis(50);
-        let spill = SpillDir::with_disk_time(dir.path(), Arc::default(), time);
+        let store = SpillStore::new(dir.path().into(), DirKind::PerServer, Arc::default());
+        let spill = SpillDir { store: Arc::new(SpillStore { disk_time: time, ..store }) };
         let (answer, answered) = mpsc::channel::<()>();
         let answered = Arc::new(Mutex::new(answered));
         for _ in 0..READERS {

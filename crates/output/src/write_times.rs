@@ -96,7 +96,7 @@ mod tests {
             previous = Some(at(300 * number));
         }
         assert!(times.more.len() <= MAX_MARKS);
-        let whole = 300 * 19_999;
+        let whole: u64 = 300 * 19_999;
         for millis in (0..whole).step_by(7919) {
             let wanted = 10 * millis.div_ceil(300);
             let found = times.offset_at(at(millis), previous).unwrap();
