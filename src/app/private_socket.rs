@@ -5,18 +5,25 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
+use tokio::runtime;
 use tokio::task::{JoinHandle, spawn_blocking};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::module_settings;
 use crate::client::{private_socket, private_socket_dir, remove_stale_sockets};
 use crate::config::Settings;
 use crate::http::{HttpServerSettings, HttpServices, OfferedRoutes, Server, SocketPath};
+use crate::mcp::Handler;
 use crate::private_files::ensure_private_dir;
 use crate::process::Host;
 use crate::telemetry::events;
+
+/// The longest wait for a client before the socket is opened.
+const CLIENT_TIME: Duration = Duration::from_secs(1);
+
+/// The time for the answer to a client that has introduced itself, before the socket is opened.
+const ANSWER_TIME: Duration = Duration::from_millis(50);
 
 /// The longest wait for the removal of the socket at the end of the server.
 const CLOSE_TIME: Duration = Duration::from_millis(500);
@@ -28,8 +35,8 @@ pub(super) struct PrivateSocket {
 }
 
 impl PrivateSocket {
-    /// Opens the socket in the background: it neither delays the first client nor keeps the server
-    /// from starting. A log line says why, if it cannot be opened.
+    /// Opens the socket in the background, once the client has its first answer: it neither delays
+    /// that nor keeps the server from starting. A log line says why, if it cannot be opened.
     pub(super) fn open(settings: &Settings, host: Arc<Host>, services: HttpServices) -> Self {
         let data_dir = settings.server.data_dir.clone();
         let path = private_socket(&data_dir, std::process::id());
@@ -43,7 +50,11 @@ impl PrivateSocket {
         };
         let shutdown = CancellationToken::new();
         let end = shutdown.clone();
+        let handler = services.handler.clone();
         let serving = tokio::spawn(async move {
+            if end.run_until_cancelled(wait_for_first_answer(handler)).await.is_none() {
+                return;
+            }
             match bind(http, data_dir.clone()).await {
                 Ok(server) => {
                     spawn_blocking(move || remove_stale(&data_dir));
@@ -63,9 +74,16 @@ impl PrivateSocket {
     }
 }
 
+/// Waits until the client has introduced itself and probably has its answer, or makes no move to.
+async fn wait_for_first_answer(handler: Handler) {
+    // A client that says nothing may be a person who looks for the server.
+    timeout(CLIENT_TIME, handler.wait_for_client()).await.ok();
+    sleep(ANSWER_TIME).await;
+}
+
 /// Binds the socket on a thread that may wait for the disk.
 async fn bind(http: HttpServerSettings, data_dir: PathBuf) -> Result<Server, String> {
-    let runtime = Handle::current();
+    let runtime = runtime::Handle::current();
     let bind = move || {
         ensure_private_dir(&private_socket_dir(&data_dir)).map_err(|error| error.to_string())?;
         runtime.block_on(Server::bind(http)).map_err(|error| error.to_string())

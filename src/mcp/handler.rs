@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use axum::http::request::Parts;
 use rmcp::model::{
@@ -20,6 +20,7 @@ use rmcp::service::{RequestContext, SubscriptionContext};
 use rmcp::transport::common::http_header::HEADER_SESSION_ID;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use super::approvals::ApprovalRetry;
 use super::instrumented_handler::OperationContext;
@@ -63,7 +64,7 @@ pub(super) struct ServerState {
     /// The number of connections with a caller of their own so far.
     connections: AtomicU64,
     /// The client that introduced itself first.
-    first_client: OnceLock<JobClient>,
+    first_client: watch::Sender<Option<JobClient>>,
 }
 
 impl Handler {
@@ -79,7 +80,7 @@ impl Handler {
             tool_set,
             info,
             connections: AtomicU64::new(0),
-            first_client: OnceLock::new(),
+            first_client: watch::Sender::default(),
         });
         Self {
             shared,
@@ -126,7 +127,14 @@ impl Handler {
     /// output.
     #[must_use]
     pub fn first_client(&self) -> Option<JobClient> {
-        self.shared.first_client.get().cloned()
+        self.shared.first_client.borrow().clone()
+    }
+
+    /// Returns once a client has introduced itself.
+    pub async fn wait_for_client(&self) {
+        let mut client = self.shared.first_client.subscribe();
+        // The sender lives as long as this handler.
+        client.wait_for(Option::is_some).await.ok();
     }
 
     /// The requests that this server answers on JSON lines.
@@ -508,7 +516,11 @@ impl Handler {
 
     /// Remembers the first client. Modern clients introduce themselves with each call.
     fn remember_client(&self, client: &TenantClient) {
-        self.shared.first_client.get_or_init(|| client.caller().job_client());
+        self.shared.first_client.send_if_modified(|first| {
+            let is_first = first.is_none();
+            first.get_or_insert_with(|| client.caller().job_client());
+            is_first
+        });
     }
 
     /// The tenant of a request, if it is known.

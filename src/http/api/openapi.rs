@@ -26,11 +26,11 @@ struct Operation {
 
 /// The body of a successful response.
 enum ResponseBody {
-    /// One job.
+    /// The state of one job.
     Job,
-    /// `{"jobs": […]}`
+    /// A list of jobs: `{"jobs": […]}`.
     JobList,
-    /// Another JSON object.
+    /// A JSON object of another shape.
     Object,
     /// The bytes of the output.
     Output,

@@ -69,8 +69,8 @@ mod tests {
         assert_eq!(read("tail=0").unwrap(), Some(StartAt::LastLines(0)));
         assert!(matches!(read("since=0.5").unwrap(), Some(StartAt::Time(_))));
         assert!(read("since=2026-01-01T00:00:00Z").unwrap().is_some());
-        let year = 60 * 60 * 24 * 365 * 50_u64;
-        assert_eq!(read(&format!("since={year}")).unwrap(), Some(StartAt::Position(0)));
+        // No clock reaches back that far.
+        assert_eq!(read("since=1e19").unwrap(), Some(StartAt::Position(0)));
         for bad in ["from=-1", "from=x", "tail=-1", "since=yesterday", "since=-1", "tail=1&from=0"]
         {
             assert_eq!(read(bad).unwrap_err().code(), "bad_query", "{bad}");
