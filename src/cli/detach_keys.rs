@@ -31,7 +31,7 @@ pub(super) struct DetachSearch {
     typed: usize,
 }
 
-/// What to do with typed bytes.
+/// The typed bytes for the job, and the end of the search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TypedBytes {
     pub(super) forward: Vec<u8>,

@@ -18,7 +18,7 @@ const USUAL_SIZE: TerminalSize = TerminalSize { rows: 24, columns: 80 };
 pub struct Display {
     /// stdout is a terminal.
     pub is_terminal: bool,
-    /// stdin is a terminal.
+    /// stdin is a terminal, so that a person can type.
     pub has_keyboard: bool,
     /// stderr is a terminal, so that a spinner reaches a person.
     pub has_messages: bool,

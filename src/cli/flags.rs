@@ -86,7 +86,7 @@ pub enum Command {
     Token(TokenCommand),
     /// Check what this host provides to jobs, and how to fix what is missing.
     Doctor(DoctorFlags),
-    /// A verb about jobs.
+    /// A verb about jobs of one or several running servers.
     #[command(flatten)]
     Job(JobVerb),
     /// A verb about the program itself.

@@ -17,7 +17,7 @@ use super::wait::{self, WaitFlags};
 /// The label of a request that takes long.
 const ASKING: &str = "waiting for the server";
 
-/// A verb about jobs.
+/// A verb about jobs of one or several running servers.
 #[derive(Debug, Clone, PartialEq, Subcommand)]
 pub enum JobVerb {
     /// List jobs, newest first: of the shared server and of every client of this user.

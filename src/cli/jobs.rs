@@ -12,7 +12,9 @@ use super::job_name::ServerName;
 use super::job_view::JobView;
 use super::server_request::ServerRequestError;
 use super::server_set::{FoundServer, JobScopeFlags, ServerAnswers, ServerSet, TenantScope};
-use super::table::{TableCell, TableColumn, TableRoom, Tone, format_columns, keep_end};
+use super::table::{
+    TableCell, TableColumn, TableRoom, Tone, format_columns, keep_end, truncate_to_width,
+};
 use super::terminal::{VerbOutput, escape_for_terminal, format_with_causes};
 
 /// The time between two looks of `--watch`.
@@ -50,7 +52,11 @@ pub(super) async fn run(
     let mut shown = String::new();
     loop {
         let output = list_once(flags, servers, display).await?;
-        let text = format!("{}{}", output.stdout, output.stderr);
+        let messages = match display.table_room() {
+            TableRoom::Terminal(width) => fit_lines(&output.stderr, width),
+            TableRoom::Lines(_) => output.stderr,
+        };
+        let text = format!("{}{messages}", output.stdout);
         let frame = if display.is_terminal {
             Some(format_frame(&text, read_terminal_size().rows.into()))
         } else {
@@ -65,6 +71,11 @@ pub(super) async fn run(
         shown = text;
         tokio::time::sleep(WATCH_INTERVAL).await;
     }
+}
+
+/// Truncates each line to the width of the terminal: a wrapped line would move the screen.
+fn fit_lines(text: &str, width: usize) -> String {
+    text.lines().map(|line| format!("{}\n", truncate_to_width(line, width))).collect()
 }
 
 /// Returns the sequences that replace the screen by the first lines of a text.

@@ -1,4 +1,4 @@
-//! Where results go: to stdout, or to a pager if they may be long and a person reads them.
+//! The place of results: stdout, or a pager if they may be long and a person reads them.
 
 use std::io::{self, Write};
 use std::process::{Child, Command, Stdio};

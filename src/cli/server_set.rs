@@ -13,13 +13,9 @@ use serde_json::Value;
 use super::job_name::{JobName, ServerName};
 use super::server_request::{ConnectFlags, ServerRequestError, get};
 use super::terminal::escape_for_terminal;
-use crate::client::{Endpoint, ServerClient};
+use crate::client::{Endpoint, ServerClient, list_private_sockets};
 use crate::ids::{JobNumber, TenantId};
 
-/// The directory with the sockets of `stdio` servers, in the data directory.
-const SOCKETS_DIRECTORY: &str = "servers";
-/// The ending of a socket's name, after the process id.
-const SOCKET_ENDING: &str = ".sock";
 /// The number of jobs that a search through all tenants looks at.
 const MAX_LISTED: usize = 200;
 /// The number of characters of a command in a list of candidates.
@@ -286,17 +282,9 @@ fn is_alive(pid: u32) -> bool {
 /// process id.
 #[must_use]
 pub fn list_stdio_sockets(data_dir: &Path) -> Vec<(u32, PathBuf)> {
-    // Without the directory there is no such server; the shared one can still be asked.
-    let Ok(directory) = fs::read_dir(data_dir.join(SOCKETS_DIRECTORY)) else { return Vec::new() };
-    let files = directory.filter_map(Result::ok).map(|entry| entry.path());
-    let mut sockets: Vec<(u32, PathBuf)> = files
-        .filter_map(|path| {
-            let pid = path.file_name()?.to_str()?.strip_suffix(SOCKET_ENDING)?.parse().ok()?;
-            Some((pid, path))
-        })
-        .collect();
-    sockets.sort();
-    sockets
+    // Without a readable directory there is no such server; the shared one can still be asked.
+    let sockets = list_private_sockets(data_dir).unwrap_or_default().into_iter();
+    sockets.filter_map(|path| Some((path.file_stem()?.to_str()?.parse().ok()?, path))).collect()
 }
 
 #[cfg(test)]
@@ -307,20 +295,6 @@ mod tests {
 
     fn client(path: &str) -> ServerClient {
         ServerClient::new(ServerTarget::socket(path.into(), "/mcp"), None).unwrap()
-    }
-
-    #[test]
-    fn only_files_named_after_a_process_are_sockets_of_servers() {
-        let dir = tempfile::tempdir().unwrap();
-        assert!(list_stdio_sockets(dir.path()).is_empty(), "there is no such directory");
-        let servers = dir.path().join(SOCKETS_DIRECTORY);
-        fs::create_dir(&servers).unwrap();
-        for name in ["90.sock", "7.sock", "7.json", "x.sock", ".sock", "8.sock.tmp"] {
-            fs::write(servers.join(name), "").unwrap();
-        }
-        let found = list_stdio_sockets(dir.path());
-        let expected = [(7, servers.join("7.sock")), (90, servers.join("90.sock"))];
-        assert_eq!(found, expected);
     }
 
     #[test]

@@ -29,7 +29,7 @@ const MAX_INPUT_BYTES: usize = 32 * 1024;
 pub(super) struct SessionSettings {
     /// The job has a terminal, and so has the user: keys and sizes are passed on as they are.
     pub(super) is_raw: bool,
-    /// stdin is passed on.
+    /// The job gets what the user types or pipes in.
     pub(super) has_input: bool,
     pub(super) detach_keys: Option<DetachKeys>,
     /// The number of lines of earlier output that are shown; `None`: all.
@@ -119,7 +119,7 @@ async fn send_size(job: &FoundJob, size: TerminalSize) -> Result<(), ServerReque
     }
 }
 
-/// The effect of input.
+/// The effect of input on the session.
 enum InputEvent {
     Passed,
     Detached,

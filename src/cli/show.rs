@@ -32,7 +32,7 @@ pub struct ShowJobFlags {
     pub jobs: JobScopeFlags,
 }
 
-/// Prints one job.
+/// Prints everything that is known about the job.
 pub(super) async fn run(
     flags: &ShowJobFlags,
     servers: &ServerSet,
@@ -59,23 +59,23 @@ pub(super) async fn run(
 
 /// One line about a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Fact {
+struct JobFact {
     label: &'static str,
     value: String,
     tone: Tone,
 }
 
-fn list_facts(job: &FoundJob, now: OffsetDateTime) -> Vec<Fact> {
+fn list_facts(job: &FoundJob, now: OffsetDateTime) -> Vec<JobFact> {
     let view = JobView(&job.state);
     let state = view.state_cell();
-    let plain = |label, value: String| Fact { label, value, tone: Tone::Plain };
+    let plain = |label, value: String| JobFact { label, value, tone: Tone::Plain };
     let server = match job.server.name {
         ServerName::Given | ServerName::Shared => job.server.client.target().to_string(),
         ServerName::Stdio(pid) => format!("stdio, process {pid}"),
     };
     let mut facts = vec![
         plain("job", job.name.clone()),
-        Fact { label: "state", value: state.text, tone: state.tone },
+        JobFact { label: "state", value: state.text, tone: state.tone },
         plain("reason", view.explain_end().unwrap_or_default()),
         plain("command", view.safe_text("command")),
         plain("description", view.safe_text("description")),
@@ -180,7 +180,7 @@ fn format_number(value: &Value) -> String {
 }
 
 /// Formats facts with their labels on the left; values are wrapped to a terminal of this width.
-fn format_facts(facts: &[Fact], width: Option<usize>, has_colors: bool) -> String {
+fn format_facts(facts: &[JobFact], width: Option<usize>, has_colors: bool) -> String {
     let room = width.map(|width| width.saturating_sub(LABEL_WIDTH).max(MIN_VALUE_WIDTH));
     let mut text = String::new();
     let mut previous = "";
@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(wrap("abcdefghij", 4), ["abcd", "efgh", "ij"]);
         assert_eq!(wrap("日本語", 4), ["日本", "語"]);
         assert_eq!(wrap("", 4), [""]);
-        let facts = [Fact { label: "command", value: "x ".repeat(100), tone: Tone::Plain }];
+        let facts = [JobFact { label: "command", value: "x ".repeat(100), tone: Tone::Plain }];
         let text = format_facts(&facts, Some(40), false);
         assert!(text.lines().all(|line| line.width() <= 40), "{text}");
         assert_eq!(text.matches('x').count(), 100);

@@ -12,17 +12,16 @@ const MIN_LAST_WIDTH: usize = 12;
 pub(super) enum Tone {
     #[default]
     Plain,
-    /// It went well.
+    /// Something that went well.
     Good,
-    /// It failed.
+    /// Something that failed by itself.
     Bad,
     /// It was ended before it was done.
     Warning,
-    /// It is going on.
+    /// Something that is going on.
     Active,
     /// Less important than the rest.
     Faint,
-    /// A title.
     Title,
 }
 
@@ -70,7 +69,7 @@ impl From<String> for TableCell {
     }
 }
 
-/// A column of a table.
+/// A column of a table, and its room on narrow terminals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TableColumn {
     pub(super) title: &'static str,

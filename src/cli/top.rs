@@ -45,7 +45,7 @@ pub(super) async fn run(
     display: &Display,
 ) -> Result<VerbOutput, ServerRequestError> {
     let top = Top { flags, servers, display };
-    let first = top.look(&TopState::default()).await?;
+    let first = top.read_servers(&TopState::default()).await?;
     if flags.jobs.server.json {
         let jobs: Vec<&Value> = first.jobs.jobs.iter().map(|(_, job)| job).collect();
         let stdout = format!("{:#}\n", json!({ "overview": first.overview, "jobs": jobs }));
@@ -58,7 +58,7 @@ pub(super) async fn run(
     top.show(first).await
 }
 
-/// A running `top`.
+/// The parts that a running `top` needs all the time.
 struct Top<'a> {
     flags: &'a TopFlags,
     servers: &'a ServerSet,
@@ -94,7 +94,7 @@ impl Top<'_> {
                         }
                     }
                 }
-                _ = ticks.tick() => match self.look(&state).await {
+                _ = ticks.tick() => match self.read_servers(&state).await {
                     Ok(new) => data = new,
                     Err(error) => state.message = format_error(&error),
                 },
@@ -121,7 +121,7 @@ impl Top<'_> {
     }
 
     /// Asks the servers for everything that the screen shows.
-    async fn look(&self, state: &TopState) -> Result<TopData, ServerRequestError> {
+    async fn read_servers(&self, state: &TopState) -> Result<TopData, ServerRequestError> {
         let filter = match self.flags.jobs.scope() {
             TenantScope::All => "&all=1".to_owned(),
             TenantScope::One(tenant) => format!("&tenant={}", tenant.name()),

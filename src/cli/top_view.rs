@@ -72,7 +72,7 @@ pub(super) fn parse_keys(bytes: &[u8]) -> Vec<TopKey> {
     keys
 }
 
-/// The order of jobs.
+/// The order of jobs on the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum TopOrder {
     #[default]

@@ -43,7 +43,7 @@ pub struct WaitFlags {
     pub jobs: JobScopeFlags,
 }
 
-/// Waits for all jobs.
+/// Waits until all named jobs have ended.
 pub(super) async fn run(
     flags: &WaitFlags,
     servers: &ServerSet,

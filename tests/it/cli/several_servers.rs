@@ -5,7 +5,7 @@ use std::process::Output;
 
 use serde_json::{Value, json};
 
-use super::world::{Way, World};
+use super::world::{Route, World};
 use crate::harness::{Launch, Marker, TestServer, eventually, output_of, text};
 
 /// A shared server, and two that clients started for themselves.
@@ -17,7 +17,7 @@ struct Servers {
 impl Servers {
     #[track_caller]
     fn start() -> Self {
-        let world = World::start(Way::Socket);
+        let world = World::start(Route::Socket);
         let data = world.sandbox().data();
         let stdio = [(); 2].map(|()| Launch::stdio().structured().data(&data).start());
         let sockets = data.join("servers");
@@ -99,7 +99,7 @@ fn a_job_of_an_editor_is_stopped_from_the_command_line() {
 
 #[test]
 fn stale_sockets_are_removed_and_do_not_count() {
-    let mut world = World::start(Way::Socket);
+    let mut world = World::start(Route::Socket);
     world.finished_job("echo shared");
     let sockets = world.sandbox().data().join("servers");
     std::fs::create_dir_all(&sockets).expect("a directory of ours");

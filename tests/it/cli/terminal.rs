@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 use serde_json::json;
 
-use super::world::{WAYS, Way, World};
+use super::world::{ROUTES, Route, World};
 use crate::harness::{
     Marker, Sandbox, TerminalProgram, assert_fits, eventually, in_terminal, output_of, text,
 };
@@ -12,9 +12,13 @@ use crate::harness::{
 const SHELL: &str = "trap 'stty size' WINCH; echo ready; while read line; do echo \"got $line\"; \
                      test \"$line\" = end && exit 7; done";
 
+/// Shell text that waits until its terminal has the size of the user's: the size follows the start.
+const AWAIT_SIZE: &str =
+    "{ until test \"$(stty size)\" = 'SIZE'; do sleep 0.05; done; echo the size is $(stty size); }";
+
 #[test]
 fn attach_types_into_a_job_and_returns_its_exit_code() {
-    for way in WAYS {
+    for way in ROUTES {
         let mut world = World::start(way);
         let job = world.running_job(&json!({"command": SHELL, "terminal": true}));
         let mut attached = world.start_in_terminal(&["attach", &job], 80);
@@ -31,7 +35,7 @@ fn attach_types_into_a_job_and_returns_its_exit_code() {
 
 #[test]
 fn attach_detaches_with_keys_and_the_job_goes_on() {
-    let mut world = World::start(Way::Socket);
+    let mut world = World::start(Route::Socket);
     let job = world.running_job(&json!({"command": SHELL, "terminal": true}));
     for (flags, keys) in [(&[][..], &b"\x10\x11"[..]), (&["--detach-keys", "ctrl-]"], b"\x1d")] {
         let words = [&["attach"], flags, &[&job]].concat();
@@ -49,7 +53,7 @@ fn attach_detaches_with_keys_and_the_job_goes_on() {
 
 #[test]
 fn attach_passes_the_size_of_the_terminal_on() {
-    let mut world = World::start(Way::Socket);
+    let mut world = World::start(Route::Socket);
     let job = world.running_job(&json!({"command": SHELL, "terminal": true}));
     let mut attached = world.start_in_terminal(&["attach", &job], 40);
     attached.wait_for("ready");
@@ -64,7 +68,7 @@ fn attach_passes_the_size_of_the_terminal_on() {
 
 #[test]
 fn a_signal_ends_attach_and_restores_the_terminal() {
-    let mut world = World::start(Way::Socket);
+    let mut world = World::start(Route::Socket);
     let job = world.running_job(&json!({"command": SHELL, "terminal": true}));
     let mut attached = world.start_in_terminal(&["attach", &job], 80);
     eventually("keys go to the job", || attached.is_raw());
@@ -76,7 +80,7 @@ fn a_signal_ends_attach_and_restores_the_terminal() {
 
 #[test]
 fn attach_without_a_terminal_passes_lines_on() {
-    let mut world = World::start(Way::Socket);
+    let mut world = World::start(Route::Socket);
     let job = world.running_job(&json!({"command": "while read x; do echo \"got $x\"; done"}));
     let command = world.command(&["attach", &job]);
     let output = output_of(command, "one\ntwo\n");
@@ -89,7 +93,7 @@ fn attach_without_a_terminal_passes_lines_on() {
 
 #[test]
 fn top_shows_stops_and_reads_jobs_in_80_and_40_columns() {
-    for (way, columns) in [(Way::Socket, 80), (Way::Tls, 40)] {
+    for (way, columns) in [(Route::Socket, 80), (Route::Tls, 40)] {
         let mut world = World::start(way);
         let marker = Marker::new();
         let command = format!("echo from the log; sleep {marker}");
@@ -121,7 +125,7 @@ fn top_shows_stops_and_reads_jobs_in_80_and_40_columns() {
 
 #[test]
 fn a_signal_ends_top_and_restores_the_terminal() {
-    let mut world = World::start(Way::Socket);
+    let mut world = World::start(Route::Socket);
     for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129)] {
         let mut top = world.start_in_terminal(&["top"], 80);
         top.wait_for("no jobs");
@@ -144,21 +148,22 @@ fn run_in_terminal(sandbox: &Sandbox, words: &[&str]) -> TerminalProgram {
 }
 
 #[test]
-fn run_gives_the_program_a_terminal_of_the_same_size() {
+fn run_gives_the_program_a_terminal_that_gets_the_same_size() {
     let sandbox = Sandbox::new();
     let data = sandbox.data().display().to_string();
-    let script = "test -t 0 && test -t 1 && stty size; read line; echo \"got $line\"; exit 5";
-    let mut run = run_in_terminal(&sandbox, &["run", "--data-dir", &data, "sh", "-c", script]);
-    run.wait_for("33 77");
+    let script =
+        format!("test -t 0 && test -t 1 && {AWAIT_SIZE}; read line; echo \"got $line\"; exit 5");
+    let script = script.replace("SIZE", "33 77");
+    let mut run = run_in_terminal(&sandbox, &["run", "--data-dir", &data, "sh", "-c", &script]);
+    run.wait_for("the size is 33 77");
     run.send(b"typed\r");
     let (code, shown) = run.finish();
     assert_eq!(code, Some(5), "{shown}");
     assert!(shown.contains("got typed"), "{shown}");
     assert!(!run.is_raw(), "the terminal is restored");
-    let script = "test -t 0 || echo plain";
     let words =
         ["run", "--data-dir", &data, "--no-terminal", "sh", "-c", "test -t 1 || echo plain"];
-    assert!(run_in_terminal(&sandbox, &words).finish().1.contains("plain"), "{script}");
+    assert!(run_in_terminal(&sandbox, &words).finish().1.contains("plain"));
 }
 
 #[test]
@@ -177,18 +182,19 @@ fn run_passes_ctrl_c_on_and_says_what_killed_the_command() {
 
 #[test]
 fn a_queued_run_has_a_terminal_and_is_stopped_by_a_signal() {
-    for way in WAYS {
+    for way in ROUTES {
         let mut world = World::start(way);
-        let script = "test -t 1 && stty size; read line; echo \"got $line\"; exit 6";
-        let words = ["run", "--queue", "--lane", "build", "sh", "-c", script];
+        let script = format!("test -t 1 && {AWAIT_SIZE}; read line; echo \"got $line\"; exit 6");
+        let script = script.replace("SIZE", "24 80");
+        let words = ["run", "--queue", "--lane", "build", "sh", "-c", &script];
         let mut run = world.start_in_terminal(&words, 80);
-        run.wait_for("24 80");
+        run.wait_for("the size is 24 80");
         run.send(b"typed\r");
         let (code, shown) = run.finish();
         assert_eq!(code, Some(6), "{way:?}: {shown}");
         assert!(shown.contains("got typed"), "{shown}");
     }
-    let mut world = World::start(Way::Socket);
+    let mut world = World::start(Route::Socket);
     let marker = Marker::new();
     let seconds = marker.to_string();
     let mut run = world.start_in_terminal(&["run", "-q", "sleep", &seconds], 80);
@@ -202,7 +208,7 @@ fn a_queued_run_has_a_terminal_and_is_stopped_by_a_signal() {
 
 #[test]
 fn a_queued_run_takes_input_keys_and_detaches() {
-    let mut world = World::start(Way::Socket);
+    let mut world = World::start(Route::Socket);
     let output = output_of(world.command(&["run", "-q", "cat"]), "piped\n");
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "piped\n".to_owned()));
     let words = ["run", "-q", "-d", "--key", "once", "sh", "-c", "echo x >> ran; exit 2"];

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::world::{WAYS, Way, World};
+use super::world::{ROUTES, Route, World};
 use crate::harness::{Launch, Sandbox, assert_fits, eventually, run_program, text};
 
 /// A verb, and its result on a server with jobs.
@@ -49,7 +49,7 @@ struct Jobs {
 
 impl Jobs {
     #[track_caller]
-    fn start(way: Way) -> Self {
+    fn start(way: Route) -> Self {
         let world = World::start(way);
         let done = world.finished_job("echo first; echo second; exit 3");
         let sleeper = world.running_job(&json!({"program": "sleep", "args": ["600"]}));
@@ -65,7 +65,7 @@ impl Jobs {
 
 #[test]
 fn every_verb_works_over_socket_tcp_and_tls() {
-    for way in WAYS {
+    for way in ROUTES {
         let mut jobs = Jobs::start(way);
         for case in &CASES {
             let words = jobs.words(case);
@@ -86,7 +86,7 @@ fn every_verb_works_over_socket_tcp_and_tls() {
 #[test]
 fn every_verb_fits_terminals_of_80_and_of_40_columns() {
     for columns in [80, 40] {
-        let mut jobs = Jobs::start(Way::Socket);
+        let mut jobs = Jobs::start(Route::Socket);
         for case in &CASES {
             let words = jobs.words(case);
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -130,7 +130,7 @@ fn without_a_server_every_verb_says_how_to_start_one() {
 
 #[test]
 fn with_a_wrong_token_every_verb_says_which_one_is_needed() {
-    let mut world = World::start_with(Way::Tcp, Launch::http().guarded());
+    let mut world = World::start_with(Route::Tcp, Launch::http().guarded());
     for case in &CASES {
         let words: Vec<String> = case
             .words
@@ -152,7 +152,7 @@ fn with_a_wrong_token_every_verb_says_which_one_is_needed() {
 
 #[test]
 fn an_empty_list_is_not_an_error_and_says_what_to_do() {
-    let mut world = World::start(Way::Socket);
+    let mut world = World::start(Route::Socket);
     let output = world.run(&["jobs"]);
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), String::new()));
     let said = text(&output.stderr);
@@ -165,7 +165,7 @@ fn an_empty_list_is_not_an_error_and_says_what_to_do() {
 
 #[test]
 fn logs_follows_a_job_to_its_end() {
-    for way in WAYS {
+    for way in ROUTES {
         let mut world = World::start(way);
         let command = "echo one; while test ! -e go; do sleep 0.05; done; echo two >&2; echo three";
         let directory = world.sandbox().work().display().to_string();
@@ -185,7 +185,7 @@ fn logs_follows_a_job_to_its_end() {
 
 #[test]
 fn the_output_of_a_job_cannot_act_on_the_terminal() {
-    let mut world = World::start(Way::Socket);
+    let mut world = World::start(Route::Socket);
     let job = world.finished_job(r"printf 'a\033[31mred\033[0m\033[2Jb\033]0;title\007\n'");
     let (_, shown) = world.start_in_terminal(&["logs", &job], 80).finish();
     assert!(shown.contains("\u{1b}[31mred\u{1b}[0m"), "colours pass: {shown:?}");
@@ -199,7 +199,7 @@ fn the_output_of_a_job_cannot_act_on_the_terminal() {
 
 #[test]
 fn no_color_and_a_dumb_terminal_get_no_colours() {
-    let mut world = World::start(Way::Socket);
+    let mut world = World::start(Route::Socket);
     world.finished_job("exit 3");
     for (name, value) in [("NO_COLOR", "1"), ("TERM", "dumb")] {
         let mut command = world.command(&["jobs"]);
@@ -212,7 +212,7 @@ fn no_color_and_a_dumb_terminal_get_no_colours() {
 
 #[test]
 fn a_long_log_goes_through_the_pager_of_the_user() {
-    let mut world = World::start(Way::Socket);
+    let mut world = World::start(Route::Socket);
     let job = world.finished_job("seq 1 500");
     let mut command = world.command(&["logs", &job]);
     command.env("PAGER", "sed 's/^/paged /'");
@@ -225,7 +225,7 @@ fn a_long_log_goes_through_the_pager_of_the_user() {
 
 #[test]
 fn watching_jobs_shows_what_changes() {
-    let mut world = World::start(Way::Socket);
+    let mut world = World::start(Route::Socket);
     let mut watching = world.start_in_terminal(&["jobs", "--watch"], 80);
     watching.wait_for("no jobs");
     world.finished_job("echo watched");
@@ -237,7 +237,7 @@ fn watching_jobs_shows_what_changes() {
 
 #[test]
 fn wait_returns_the_first_code_that_is_not_0() {
-    let mut world = World::start(Way::Socket);
+    let mut world = World::start(Route::Socket);
     let [good, bad, worse] = ["true", "exit 5", "exit 6"].map(|text| world.finished_job(text));
     let output = world.run(&["wait", &good, &bad, &worse]);
     assert_eq!(output.status.code(), Some(5), "{output:?}");
@@ -249,7 +249,7 @@ fn wait_returns_the_first_code_that_is_not_0() {
 
 #[test]
 fn stop_ends_the_tree_with_the_signal_that_was_asked_for() {
-    let mut world = World::start(Way::Socket);
+    let mut world = World::start(Route::Socket);
     let marker = crate::harness::Marker::new();
     let command = format!("trap 'echo got hup; exit 9' HUP; sleep {marker} & wait");
     let job = world.running_job(&json!({"command": command}));

@@ -12,34 +12,34 @@ use crate::harness::{
 
 /// The way from the command line to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Route {
     Socket,
     Tcp,
     Tls,
 }
 
 /// Every way.
-pub(super) const WAYS: [Way; 3] = [Way::Socket, Way::Tcp, Way::Tls];
+pub(super) const ROUTES: [Route; 3] = [Route::Socket, Route::Tcp, Route::Tls];
 
 /// A server and the way to it.
 pub(super) struct World {
     pub(super) server: TestServer,
-    way: Way,
+    way: Route,
 }
 
 impl World {
     /// Starts a server that is reached in this way.
     #[track_caller]
-    pub(super) fn start(way: Way) -> Self {
+    pub(super) fn start(way: Route) -> Self {
         Self::start_with(way, Launch::http())
     }
 
     #[track_caller]
-    pub(super) fn start_with(way: Way, launch: Launch) -> Self {
+    pub(super) fn start_with(way: Route, launch: Launch) -> Self {
         let certificates = tempfile::tempdir().expect("a directory");
         let launch = match way {
-            Way::Socket | Way::Tcp => launch,
-            Way::Tls => {
+            Route::Socket | Route::Tcp => launch,
+            Route::Tls => {
                 let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]);
                 let made = made.expect("a certificate");
                 let [cert, key] =
@@ -50,7 +50,7 @@ impl World {
             }
         };
         let server = launch.start_silent();
-        if way == Way::Tls {
+        if way == Route::Tls {
             let cert = certificates.path().join("cert.pem");
             fs::copy(cert, server.sandbox().path().join("trusted.pem")).expect("a copy");
         }
@@ -73,11 +73,11 @@ impl World {
         let mut command = self.sandbox().command_through(through);
         command.env("TERM", "xterm-256color");
         let flags = match self.way {
-            Way::Socket => {
+            Route::Socket => {
                 vec!["--data-dir".to_owned(), self.sandbox().data().display().to_string()]
             }
-            Way::Tcp => vec!["--connect".to_owned(), format!("http://{address}/mcp")],
-            Way::Tls => {
+            Route::Tcp => vec!["--connect".to_owned(), format!("http://{address}/mcp")],
+            Route::Tls => {
                 command.env("SSL_CERT_FILE", self.sandbox().path().join("trusted.pem"));
                 vec!["--connect".to_owned(), format!("https://localhost:{port}/mcp")]
             }
