@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use shellyard::app;
 use shellyard::cli::{Cli, complete_command_line, greeting};
 use shellyard::process::run_helper;
@@ -13,7 +13,8 @@ fn main() -> ExitCode {
         return code;
     }
     let words = std::env::args_os().collect();
-    if let Some(code) = complete_command_line(words, std::env::current_dir().ok().as_deref()) {
+    let directory = std::env::current_dir().ok();
+    if let Some(code) = complete_command_line(Cli::command, words, directory.as_deref()) {
         return code;
     }
     if std::env::args_os().len() == 1 {

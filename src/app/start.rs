@@ -6,6 +6,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use clap::CommandFactory;
+
 use super::data_dir::ServerLock;
 use super::durable::{self, DurableState, KeeperLink};
 use super::error::AppError;
@@ -44,7 +46,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Config(command) => (run_config(command.verb, environment), FAILURE),
         Command::Job(verb) => (ask_servers(&verb, environment), FAILURE),
         Command::Operator(verb) => (ask_server(&verb, environment), FAILURE),
-        Command::Program(verb) => (Ok(verb.run()), FAILURE),
+        Command::Program(verb) => (Ok(verb.run(Cli::command())), FAILURE),
         Command::Audit(command) => (Ok(cli::audit::run(&command)), FAILURE),
         Command::Install(flags) => (Ok(cli::install::run(&flags, &environment)), FAILURE),
         Command::Token(command) => {

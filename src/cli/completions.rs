@@ -10,13 +10,12 @@ use std::path::Path;
 use std::process::{Command as Process, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use clap::{Args, CommandFactory, ValueEnum};
+use clap::{Args, ValueEnum};
 use clap_complete::CompleteEnv;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::Shells;
 use serde_json::Value;
 
-use super::flags::Cli;
 use super::table::truncate_to_width;
 use super::terminal::{VerbOutput, escape_for_terminal};
 
@@ -86,11 +85,15 @@ fn write_script(shell: CompletedShell) -> io::Result<String> {
     String::from_utf8(script).map_err(io::Error::other)
 }
 
-/// Answers a script that asks for candidates. Returns `None` if this is not such a call.
+/// Answers a script that asks for candidates for the command line of `build_command`. Returns `None` if this is not such a call.
 #[must_use]
-pub fn complete_command_line(words: Vec<OsString>, directory: Option<&Path>) -> Option<ExitCode> {
+pub fn complete_command_line(
+    build_command: fn() -> clap::Command,
+    words: Vec<OsString>,
+    directory: Option<&Path>,
+) -> Option<ExitCode> {
     let server_flags = find_server_flags(&words);
-    let completion = CompleteEnv::with_factory(|| with_candidates(Cli::command(), &server_flags))
+    let completion = CompleteEnv::with_factory(|| with_candidates(build_command(), &server_flags))
         .var(COMPLETE_VARIABLE)
         .bin(PROGRAM);
     match completion.try_complete(words, directory) {
@@ -120,7 +123,7 @@ fn find_server_flags(words: &[OsString]) -> Vec<OsString> {
     found
 }
 
-/// What a value of an argument names, by the name of the value in the help text.
+/// A kind of thing that a value of an argument names; the name of the value in the help text says which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum NamedThing {
     Job,

@@ -14,7 +14,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// First steps, by verb; a row is shown if the program has the verb.
 const FIRST_STEPS: [(&str, &str, &str); 7] = [
-    ("install", "shellyard install", "list the AI clients on this machine and connect them"),
+    ("install", "shellyard install", "connect the AI clients on this machine"),
     ("run", "shellyard run -- cargo test", "try it: run one command as a job"),
     ("serve", "shellyard serve", "start one server that many clients share"),
     ("jobs", "shellyard jobs", "list the jobs of a running server"),

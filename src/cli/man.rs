@@ -4,10 +4,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, CommandFactory};
+use clap::Args;
 use clap_mangen::Man;
 
-use super::flags::Cli;
 use super::terminal::VerbOutput;
 
 /// The section for programs.
@@ -22,15 +21,15 @@ pub struct ManFlags {
     pub dir: Option<PathBuf>,
 }
 
-/// Prints or writes the pages and returns the exit code.
+/// Prints or writes the pages of this command line and returns the exit code.
 #[must_use]
-pub(super) fn run(flags: &ManFlags) -> u8 {
+pub(super) fn run(flags: &ManFlags, command: clap::Command) -> u8 {
     let output = match &flags.dir {
-        Some(dir) => write_pages(dir).map(|()| VerbOutput {
+        Some(dir) => write_pages(dir, command).map(|()| VerbOutput {
             stderr: format!("the manual pages are in {}\n", dir.display()),
             ..VerbOutput::default()
         }),
-        None => print_page(),
+        None => print_page(command),
     };
     let place = flags.dir.as_ref().map(|dir| format!(" to {}", dir.display()));
     let place = place.unwrap_or_default();
@@ -44,18 +43,20 @@ pub(super) fn run(flags: &ManFlags) -> u8 {
     output.unwrap_or_else(failure).print()
 }
 
-fn print_page() -> io::Result<VerbOutput> {
-    let pages = build_pages()?;
+fn print_page(command: clap::Command) -> io::Result<VerbOutput> {
+    let pages = build_pages(command)?;
     let first = pages.into_iter().next().unwrap_or_default();
     Ok(VerbOutput { stdout: first.text, ..VerbOutput::default() })
 }
 
-fn write_pages(dir: &Path) -> io::Result<()> {
+fn write_pages(dir: &Path, command: clap::Command) -> io::Result<()> {
     fs::create_dir_all(dir)?;
-    build_pages()?.iter().try_for_each(|page| fs::write(dir.join(&page.file_name), &page.text))
+    build_pages(command)?
+        .iter()
+        .try_for_each(|page| fs::write(dir.join(&page.file_name), &page.text))
 }
 
-/// One manual page.
+/// The manual page of one command, and the name by which man finds it.
 #[derive(Debug, Default)]
 struct ManualPage {
     file_name: String,
@@ -63,8 +64,8 @@ struct ManualPage {
 }
 
 /// Builds the page of the program, followed by those of all verbs.
-fn build_pages() -> io::Result<Vec<ManualPage>> {
-    let mut program = Cli::command().disable_help_subcommand(true);
+fn build_pages(command: clap::Command) -> io::Result<Vec<ManualPage>> {
+    let mut program = command.disable_help_subcommand(true);
     program.build();
     let mut pages = Vec::new();
     add_pages(&program, &mut pages)?;
@@ -91,11 +92,14 @@ fn add_pages(command: &clap::Command, pages: &mut Vec<ManualPage>) -> io::Result
 mod tests {
     use std::collections::BTreeSet;
 
+    use clap::CommandFactory;
+
     use super::*;
+    use crate::cli::Cli;
 
     #[test]
     fn each_verb_has_a_page_with_its_flags() {
-        let pages = build_pages().unwrap();
+        let pages = build_pages(Cli::command()).unwrap();
         let names: BTreeSet<&str> = pages.iter().map(|page| &*page.file_name).collect();
         assert_eq!(names.len(), pages.len());
         for name in ["shellyard.1", "shellyard-serve.1", "shellyard-token-new.1", "shellyard-man.1"]

@@ -28,13 +28,13 @@ pub enum ProgramVerb {
 }
 
 impl ProgramVerb {
-    /// Runs the verb and returns the exit code.
+    /// Runs the verb and returns the exit code. `command` is the whole command line of the program.
     #[must_use]
-    pub fn run(&self) -> u8 {
+    pub fn run(&self, command: clap::Command) -> u8 {
         match self {
             Self::SelfTest(flags) => self_test::run(flags),
             Self::Completions(flags) => completions::run(flags),
-            Self::Man(flags) => man::run(flags),
+            Self::Man(flags) => man::run(flags, command),
         }
     }
 }
