@@ -26,6 +26,7 @@ mod instrumented_handler;
 mod job_fields;
 mod job_request;
 mod job_status;
+mod privileged_call;
 mod reply;
 mod resources;
 mod schema;
