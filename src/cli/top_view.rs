@@ -367,7 +367,7 @@ fn footer(state: &TopState) -> String {
                 "" => "/ filter".to_owned(),
                 filter => format!("/ {filter}"),
             };
-            format!("q quit  x stop  l log  {filter}  s sort: {}", state.order.word())
+            format!("s sort: {}  q quit  x stop  l log  {filter}", state.order.word())
         }
     }
 }

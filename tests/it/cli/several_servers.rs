@@ -6,7 +6,7 @@ use std::process::Output;
 use serde_json::{Value, json};
 
 use super::world::{Route, World};
-use crate::harness::{Launch, Marker, TestServer, eventually, output_of, text};
+use crate::harness::{Launch, Marker, TestServer, eventually, eventually_some, output_of, text};
 
 /// A shared server, and two that clients started for themselves.
 struct Servers {
@@ -117,8 +117,14 @@ fn one_server_of_an_editor_is_enough() {
     let mut editor = Launch::stdio().structured().start();
     editor.run("echo alone");
     let data = editor.sandbox().data().display().to_string();
-    let mut command = editor.sandbox().command();
-    command.args(["logs", "1", "--data-dir", &data]);
-    let output = output_of(command, "");
-    assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "alone\n".to_owned()));
+    let read_log = || {
+        let mut command = editor.sandbox().command();
+        command.args(["logs", "1", "--data-dir", &data]);
+        output_of(command, "")
+    };
+    // The socket is opened shortly after the editor has introduced itself.
+    let output = eventually_some("the server is found", || {
+        Some(read_log()).filter(|it| it.status.success())
+    });
+    assert_eq!(text(&output.stdout), "alone\n");
 }

@@ -121,8 +121,9 @@ fn set_size(terminal: impl std::os::fd::AsFd, rows: u16, columns: u16) {
 }
 
 /// The words before a program that make the terminal on stdin control it, so that it gets SIGWINCH.
+/// Keys such as Ctrl-C work even if whoever runs the tests ignores their signals.
 pub(crate) const fn in_terminal() -> &'static [&'static str] {
-    &["setsid", "--ctty"]
+    &["setsid", "--ctty", "env", "--default-signal=INT,QUIT"]
 }
 
 /// Fails if a line of this text is wider than the terminal. Sequences take no room.
