@@ -392,12 +392,12 @@ pub struct ConfineFlags {
     /// Limit on memory, such as 512M or 2G.
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<String>,
-    /// Limit on CPU time, such as 60 or 10m.
+    /// Limit on CPU time, such as 60 or 10m; `none` = no limit.
     #[arg(long, value_name = "TIME", value_parser = parse_cpu_seconds)]
-    pub cpu: Option<u64>,
-    /// Limit on the number of processes.
+    pub cpu: Option<String>,
+    /// Limit on the number of processes; `none` = no limit.
     #[arg(long, value_name = "N")]
-    pub processes: Option<u64>,
+    pub processes: Option<String>,
 }
 
 impl ConfineFlags {
@@ -417,18 +417,26 @@ impl ConfineFlags {
     pub(super) fn limit_fields(&self) -> Map<String, Value> {
         let fields = [
             ("memory", self.memory.as_ref().map(|size| json!(size))),
-            ("cpu_s", self.cpu.map(|seconds| json!(seconds))),
-            ("processes", self.processes.map(|processes| json!(processes))),
+            ("cpu_s", self.cpu.as_deref().map(number_or_text)),
+            ("processes", self.processes.as_deref().map(number_or_text)),
         ];
         fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
     }
 }
 
+fn number_or_text(text: &str) -> Value {
+    text.parse::<u64>().map_or_else(|_| json!(text), |number| json!(number))
+}
+
 /// Parses a CPU time as whole seconds: the kernel counts no smaller ones.
-fn parse_cpu_seconds(text: &str) -> Result<u64, String> {
+fn parse_cpu_seconds(text: &str) -> Result<String, String> {
+    if text == "none" {
+        return Ok(text.to_owned());
+    }
     let time = parse_time(text)?;
     Some(time.as_secs())
         .filter(|seconds| *seconds > 0)
+        .map(|seconds| seconds.to_string())
         .ok_or_else(|| "give a time of at least a second, such as 60 or 10m".to_owned())
 }
 

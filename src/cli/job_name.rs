@@ -18,6 +18,16 @@ pub enum ServerName {
     Stdio(u32),
 }
 
+impl ServerName {
+    /// `true` for the server of one client.
+    pub(super) const fn is_stdio(self) -> bool {
+        match self {
+            Self::Stdio(_) => true,
+            Self::Given | Self::Shared => false,
+        }
+    }
+}
+
 impl fmt::Display for ServerName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

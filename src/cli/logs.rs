@@ -20,6 +20,7 @@ use super::server_request::{ServerRequestError, get, open_stream};
 use super::server_set::{FoundJob, JobScopeFlags, ServerSet};
 use super::terminal::VerbOutput;
 use super::times::parse_time;
+use crate::client::ClientError;
 
 /// The longest line that `--grep` and `--json` take as one.
 const MAX_LINE_BYTES: usize = 1024 * 1024;
@@ -37,7 +38,7 @@ pub struct LogsFlags {
     #[arg(short = 'n', long, value_name = "N")]
     pub tail: Option<u32>,
     /// Only output since then: a time ago, such as 5m, or a moment in RFC 3339.
-    #[arg(long, value_name = "TIME", value_parser = parse_since)]
+    #[arg(long, value_name = "TIME", value_parser = parse_since, conflicts_with = "tail")]
     pub since: Option<Since>,
     /// Only lines that match this regular expression.
     #[arg(short, long, value_name = "RE", value_parser = parse_pattern)]
@@ -102,9 +103,10 @@ pub(super) async fn run(
     let mut printer = LogPrinter::new(flags, display, sink);
     let printed = loop {
         tokio::select! {
-            chunk = stream.next_chunk() => match chunk? {
-                Some(chunk) => if printer.push(&chunk).is_err() { break Printed::ReaderGone },
-                None => break Printed::All,
+            chunk = stream.next_chunk() => match chunk {
+                Ok(Some(chunk)) => if printer.push(&chunk).is_err() { break Printed::ReaderGone },
+                Ok(None) => break Printed::All,
+                Err(error) => break Printed::Failed(error),
             },
             _ = interrupt.recv() => if !printer.sink.is_pager() { break Printed::Interrupted },
         }
@@ -113,6 +115,7 @@ pub(super) async fn run(
     match printed {
         Printed::All if finished.is_ok() => Ok(describe_end(flags, display, &job).await),
         Printed::All | Printed::ReaderGone => Ok(VerbOutput::default()),
+        Printed::Failed(error) => Err(error.into()),
         Printed::Interrupted => {
             Ok(VerbOutput { code: signal_exit_code(libc::SIGINT), ..VerbOutput::default() })
         }
@@ -124,6 +127,8 @@ enum Printed {
     All,
     /// The user left the pager, or closed the pipe.
     ReaderGone,
+    /// The connection broke.
+    Failed(ClientError),
     Interrupted,
 }
 

@@ -54,7 +54,9 @@ impl ConnectFlags {
                 ..VerbOutput::default()
             };
         }
-        VerbOutput { stderr: format!("shellyard: {message}\n"), code: 1, ..VerbOutput::default() }
+        let lines: Vec<String> = message.lines().map(terminal::escape_for_terminal).collect();
+        let stderr = format!("shellyard: {}\n", lines.join("\n"));
+        VerbOutput { stderr, code: 1, ..VerbOutput::default() }
     }
 
     /// The output for a successful request: the server's reply as JSON, or `text` for people.
@@ -99,6 +101,8 @@ pub(super) enum ServerRequestError {
     AmbiguousJob { job: String, candidates: Vec<String> },
     #[error("{0}")]
     Unusable(String),
+    #[error("{target} does not answer; its process may be suspended")]
+    NoAnswer { target: String },
     #[error("cannot use the terminal")]
     Terminal(#[source] std::io::Error),
     #[error(transparent)]
@@ -126,6 +130,7 @@ impl ServerRequestError {
             Self::UnknownServer { .. } => "unknown_server",
             Self::AmbiguousJob { .. } => "ambiguous_job",
             Self::Unusable(_) => "not_possible",
+            Self::NoAnswer { .. } => "no_answer",
             Self::Terminal(_) => "terminal_failed",
             Self::Client(error) => error.code(),
             Self::Refused { code, .. } => code,
@@ -154,6 +159,7 @@ impl ServerRequestError {
             | Self::UnknownServer { .. }
             | Self::AmbiguousJob { .. }
             | Self::Unusable(_)
+            | Self::NoAnswer { .. }
             | Self::Terminal(_)
             | Self::Refused { .. }
             | Self::UnexpectedReply { .. }
@@ -184,7 +190,7 @@ impl From<ClientError> for ServerRequestError {
 fn advise_on_refusal(code: &str) -> &'static str {
     match code {
         "forbidden" => {
-            "; make one with `shellyard token new NAME --role admin` and give it with --token FILE or SHELLYARD_TOKEN"
+            "; make one with `shellyard token new NAME --role ROLE` and give it with --token FILE or SHELLYARD_TOKEN"
         }
         "unauthorized" => {
             "; give a token that the server knows with --token FILE or SHELLYARD_TOKEN"

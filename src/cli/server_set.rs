@@ -3,12 +3,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::Args;
 use futures_util::future::join_all;
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 use serde_json::Value;
+use tokio::time::timeout;
 
 use super::job_name::{JobName, ServerName};
 use super::server_request::{ConnectFlags, ServerRequestError, get};
@@ -18,6 +20,8 @@ use crate::ids::{JobNumber, TenantId};
 
 /// The number of jobs that a search through all tenants looks at.
 const MAX_LISTED: usize = 200;
+/// The time in which the server of an editor has to answer.
+const STDIO_TIMEOUT: Duration = Duration::from_secs(3);
 /// The number of characters of a command in a list of candidates.
 const MAX_COMMAND_CHARS: usize = 40;
 
@@ -123,7 +127,7 @@ impl ServerSet {
     /// # Errors
     /// The first error, if no server answered.
     pub(super) async fn get_all(&self, path: &str) -> Result<ServerAnswers, ServerRequestError> {
-        let requests = self.servers.iter().map(|server| get(&server.client, path));
+        let requests = self.servers.iter().map(|server| ask(server, path));
         let results = join_all(requests).await;
         let mut answers = Vec::new();
         let mut failures = Vec::new();
@@ -161,31 +165,38 @@ impl ServerSet {
         }
         let searches = servers.iter().map(|server| search(server, name, scope));
         let mut found = Vec::new();
-        let mut error = None;
+        let mut failures = Vec::new();
+        let mut absent = Vec::new();
         for (server, result) in servers.iter().zip(join_all(searches).await) {
             match result {
                 Ok(jobs) => found.extend(jobs),
-                Err(other) if is_absent(&other) => {
+                Err(error) if is_absent(&error) => {
                     remove_stale_socket(server);
-                    error.get_or_insert(other);
+                    absent.push(error);
                 }
-                // A real refusal says more than a missing server.
-                Err(other) => error = Some(other),
+                // The shared server is the first.
+                Err(error) => failures.push((server.name, error)),
             }
         }
-        let is_alone = servers.len() == 1;
+        if absent.len() == servers.len() {
+            return Err(absent.into_iter().next().unwrap_or(ServerRequestError::NoServers));
+        }
+        let is_alone = self.servers.len() == 1;
         let mut jobs = found.into_iter().map(|job| FoundJob {
             name: if is_alone { name.number.to_string() } else { job.name },
             ..job
         });
-        match (jobs.next(), jobs.next(), error) {
+        match (jobs.next(), jobs.next(), failures.into_iter().next()) {
+            // The shared server may have the job that was meant. A suspended editor does not keep the
+            // jobs of the others from being found.
+            (Some(_), None, Some((ServerName::Shared, error))) => Err(error),
             (Some(job), None, _) => Ok(job),
             (Some(first), Some(second), _) => {
                 let candidates = [first, second].into_iter().chain(jobs);
                 let candidates = candidates.map(|job| format_candidate(&job)).collect();
                 Err(ServerRequestError::AmbiguousJob { job: name.to_string(), candidates })
             }
-            (None, _, Some(error)) if !is_unknown(&error) => Err(error),
+            (None, _, Some((_, error))) => Err(error),
             (None, ..) => Err(ServerRequestError::UnknownJob { job: name.to_string() }),
         }
     }
@@ -208,7 +219,7 @@ async fn search(
     let tenant = match scope {
         TenantScope::All => {
             let path = format!("/api/v1/jobs?all=1&limit={MAX_LISTED}");
-            let listed = get(&server.client, &path).await?;
+            let listed = ask(server, &path).await?;
             let jobs = listed["jobs"].as_array().map_or(&[][..], Vec::as_slice);
             let jobs = jobs
                 .iter()
@@ -221,10 +232,23 @@ async fn search(
         TenantScope::Own => None,
     };
     let job = found(Value::Null, tenant.clone());
-    match get(&server.client, &job.url("", &[])).await {
+    match ask(server, &job.url("", &[])).await {
         Ok(state) => Ok(vec![found(state, tenant)]),
         Err(error) if is_unknown(&error) => Ok(Vec::new()),
         Err(error) => Err(error),
+    }
+}
+
+/// Sends a GET request. The server of an editor that is suspended does not answer, and must not hold
+/// up the others.
+async fn ask(server: &FoundServer, path: &str) -> Result<Value, ServerRequestError> {
+    let answer = get(&server.client, path);
+    match server.name {
+        ServerName::Stdio(_) => timeout(STDIO_TIMEOUT, answer).await.unwrap_or_else(|_| {
+            let target = server.client.target().to_string();
+            Err(ServerRequestError::NoAnswer { target })
+        }),
+        ServerName::Given | ServerName::Shared => answer.await,
     }
 }
 

@@ -8,19 +8,25 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use tokio::time::sleep;
 
 use super::detach_keys::{DetachKeys, DetachSearch};
 use super::display::read_terminal_size;
 use super::pager::OutputSink;
 use super::raw_terminal::{RawTerminal, TerminalSignal, TerminalSignals, read_keys};
-use super::server_request::{ServerRequestError, open_stream, send_post};
+use super::server_request::{ServerRequestError, get, open_stream, send_post};
 use super::server_set::FoundJob;
+use super::terminal::{escape_for_terminal, print_message};
 use crate::service::TerminalSize;
 
 /// The number of pieces of input that wait to be sent.
 const INPUT_BUFFER: usize = 256;
 /// The time between two attempts to send input.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
+/// The time between two looks at a job that is queued.
+const QUEUE_INTERVAL: Duration = Duration::from_millis(200);
+/// The number of looks after which the user is told why the job waits.
+const LOOKS_BEFORE_MESSAGE: u32 = 3;
 /// The largest input of one request.
 const MAX_INPUT_BYTES: usize = 32 * 1024;
 
@@ -57,6 +63,9 @@ pub(super) async fn run_session(
 ) -> Result<SessionEnd, ServerRequestError> {
     let mut signals = TerminalSignals::listen().map_err(ServerRequestError::Terminal)?;
     if settings.is_raw {
+        if let Some(end) = wait_until_started(job, settings, &mut signals).await? {
+            return Ok(end);
+        }
         redraw(job).await?;
     }
     let mut query = vec![("follow", "1".to_owned())];
@@ -87,6 +96,37 @@ pub(super) async fn run_session(
                     has_stopped = true;
                 }
                 TerminalSignal::End(signal) => return Ok(SessionEnd::Signaled(signal)),
+            },
+        }
+    }
+}
+
+/// Waits while the job is queued: until it starts, keys are those of the user's terminal, and Ctrl-C
+/// is a signal. Returns the end of the session if a signal ends it.
+async fn wait_until_started(
+    job: &FoundJob,
+    settings: &SessionSettings,
+    signals: &mut TerminalSignals,
+) -> Result<Option<SessionEnd>, ServerRequestError> {
+    let mut looks = 0_u32;
+    loop {
+        let state = get(&job.server.client, &job.url("", &[])).await?;
+        if state["state"] != "queued" {
+            return Ok(None);
+        }
+        looks += 1;
+        if looks == LOOKS_BEFORE_MESSAGE {
+            let why = escape_for_terminal(state["waits_for"].as_str().unwrap_or("no slot is free"));
+            print_message(&format!("job {} is queued: {why}; Ctrl-C ends the wait", job.name));
+        }
+        tokio::select! {
+            () = sleep(QUEUE_INTERVAL) => {}
+            signal = signals.next() => match signal {
+                TerminalSignal::Resized => {}
+                TerminalSignal::End(signal) if settings.stops_job => {
+                    stop_job(job, signal, false).await?;
+                }
+                TerminalSignal::End(signal) => return Ok(Some(SessionEnd::Signaled(signal))),
             },
         }
     }
@@ -145,11 +185,13 @@ impl SessionInput {
         Ok(Self { keys, search, sender, task, is_sending: true })
     }
 
-    /// Passes on what the user typed next. Cancel-safe until it has read something.
+    /// Passes on what the user typed next. Cancel-safe.
     async fn forward(&mut self) -> Result<InputEvent, ServerRequestError> {
         let Some(keys) = &mut self.keys else { return self.wait_for_sender().await };
-        let typed = tokio::select! {
-            typed = keys.recv() => typed,
+        // Room first: what was read must not be lost while this waits for room.
+        let read = async { (self.sender.clone().reserve_owned().await, keys.recv().await) };
+        let (room, typed) = tokio::select! {
+            read = read => read,
             sent = &mut self.task, if self.is_sending => {
                 self.is_sending = false;
                 self.keys = None;
@@ -166,9 +208,9 @@ impl SessionInput {
             Some(search) => search.push(&bytes),
             None => super::detach_keys::TypedBytes { forward: bytes, has_detached: false },
         };
-        if !typed.forward.is_empty() {
-            // If the task has ended, its error is reported by the next call.
-            self.sender.send(typed.forward).await.ok();
+        // If the task has ended, its error is reported by the next call.
+        if let (false, Ok(room)) = (typed.forward.is_empty(), room) {
+            room.send(typed.forward);
         }
         Ok(if typed.has_detached { InputEvent::Detached } else { InputEvent::Passed })
     }
@@ -218,7 +260,7 @@ async fn post_input(job: &FoundJob, body: &Value) -> Result<(), ServerRequestErr
             return Ok(());
         };
         match error.code() {
-            "job_queued" | "input_full" => tokio::time::sleep(RETRY_INTERVAL).await,
+            "job_queued" | "input_full" => sleep(RETRY_INTERVAL).await,
             "job_finished" => return Ok(()),
             // The job cannot read, so that it needs no end of its input.
             "input_closed" if body["end"] == true => return Ok(()),

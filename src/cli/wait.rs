@@ -102,7 +102,8 @@ pub(super) async fn wait_for_end(
             Ok(state) if JobView(&state).is_finished() => return Ok(state),
             Ok(state) if left.is_some_and(|left| left.is_zero()) => return Ok(state),
             Ok(_) => gone_since = None,
-            Err(error) if error.is_gone() => {
+            // The jobs of an editor end with its server.
+            Err(error) if error.is_gone() && !job.server.name.is_stdio() => {
                 let since = *gone_since.get_or_insert_with(Instant::now);
                 if since.elapsed() > RETURN_TIMEOUT {
                     return Err(error);

@@ -72,8 +72,14 @@ pub fn remove_stale_sockets(data_dir: &Path) -> io::Result<usize> {
     let mut removed = 0;
     for path in list_private_sockets(data_dir)? {
         if is_stale(&path) {
-            fs::remove_file(&path)?;
-            removed += 1;
+            match fs::remove_file(&path) {
+                // Another process of the user has removed it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                result => {
+                    result?;
+                    removed += 1;
+                }
+            }
         }
     }
     Ok(removed)

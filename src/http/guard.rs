@@ -359,7 +359,10 @@ pub(super) async fn guard_request(
     }
     let caller = match guard.identify(&parts.headers, peer_address).await {
         Ok(caller) => caller,
-        Err(denied) => return denied_response(denied),
+        Err(denied) => {
+            events::http_refused(telemetry::HttpRefusalReason::Auth);
+            return path_refusal_response(denied, &parts.uri);
+        }
     };
     if let Err(denied) = check_path_role(&caller, &parts) {
         events::http_refused(telemetry::HttpRefusalReason::Auth);
@@ -378,6 +381,9 @@ pub(super) async fn guard_request(
         Ok(caller) => caller,
         Err(denied) => return denied_response(denied),
     };
+    if let Err(denied) = check_path_role(&caller, &parts) {
+        return path_refusal_response(denied, &parts.uri);
+    }
     parts.extensions.insert(caller.identity);
     parts.extensions.insert(caller.clone());
     if parts.extensions.get::<BusyMarker>().is_some_and(|busy_marker| !busy_marker.mark_busy()) {

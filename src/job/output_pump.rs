@@ -237,7 +237,11 @@ impl Pump {
                 }
                 PumpWake::GateClosed => {
                     // The log stays open: the next server goes on with it.
-                    let _stopped = self.run_work(Self::flush_both_held).await;
+                    if let Some((pump, ())) = self.run_work(Self::flush_both_held).await
+                        && pump.writer.has_unstored()
+                    {
+                        pump.store_rest().await;
+                    }
                     drop(running);
                     return std::future::pending().await;
                 }

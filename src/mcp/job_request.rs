@@ -1,6 +1,8 @@
 //! Submissions of callers outside MCP: the fields of a request, read and admitted as those of
 //! `run_command` are.
 
+use std::time::Instant;
+
 use rmcp::model::JsonObject;
 use serde_json::Value;
 use thiserror::Error;
@@ -111,8 +113,11 @@ impl Handler {
         fields: JsonObject,
     ) -> Result<JobHandle, JobRequestError> {
         let JobRequest { submission, typed, size } = JobRequest::read(fields)?;
+        let called = Instant::now();
         let job = self.client_named(caller, client).submit(submission).await?;
-        if typed.is_some() || size.is_some() {
+        // The key may have returned a job that an earlier request started.
+        let is_new = job.status().submitted >= called;
+        if is_new && (typed.is_some() || size.is_some()) {
             tokio::spawn(set_up_terminal(job.clone(), size, typed));
         }
         Ok(job)

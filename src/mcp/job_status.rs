@@ -95,9 +95,8 @@ impl Handler {
     ) -> Value {
         let client = self.client_for(caller);
         let jobs = client.list().await;
-        let is_selected = |job: &&JobHandle| state.is_none_or(|state| state.includes(job));
         let mut parts = Vec::new();
-        for job in jobs.iter().filter(is_selected).take(limit) {
+        for job in &select_jobs(jobs, state, limit) {
             let now = JobSnapshot::take(&client, job).await;
             parts.push(ReplyPart::for_list(&now, String::new(), request_fields(job)));
         }
@@ -107,9 +106,8 @@ impl Handler {
     /// Returns the newest jobs of all tenants, each with its tenant's name: for an operator.
     pub async fn list_all_jobs(&self, state: Option<JobState>, limit: usize) -> Value {
         let jobs = self.shared.service.list_all().await;
-        let is_selected = |job: &&JobHandle| state.is_none_or(|state| state.includes(job));
         let mut parts = Vec::new();
-        for job in jobs.iter().filter(is_selected).take(limit) {
+        for job in &select_jobs(jobs, state, limit) {
             let tenant = job.id().tenant();
             let client = self.client_for(CallerIdentity { tenant, role: CallerRole::Read });
             let now = JobSnapshot::take(&client, job).await;
@@ -120,6 +118,22 @@ impl Handler {
         let client = self.client_for(CallerIdentity::LOCAL);
         to_structured(&client, ToolReply::for_jobs(Some(String::new()), parts))
     }
+}
+
+/// Selects the jobs for a list, newest first. If there are more than `limit`, those that have not
+/// finished come before newer ones that have.
+fn select_jobs(mut jobs: Vec<JobHandle>, state: Option<JobState>, limit: usize) -> Vec<JobHandle> {
+    jobs.retain(|job| state.is_none_or(|state| state.includes(job)));
+    let has_finished = |job: &JobHandle| job.status().ending().is_some();
+    let active = jobs.iter().filter(|job| !has_finished(job)).count();
+    let mut room = limit.saturating_sub(active);
+    jobs.retain(|job| {
+        let is_kept = !has_finished(job) || room > 0;
+        room -= usize::from(has_finished(job) && room > 0);
+        is_kept
+    });
+    jobs.truncate(limit);
+    jobs
 }
 
 fn to_structured(client: &TenantClient, reply: ToolReply) -> Value {

@@ -1,8 +1,9 @@
 //! Recognises processes that belong to the jobs of other servers of this program.
 //!
 //! A server adopts whatever its jobs leave behind, so that a process of a job has the server among its
-//! ancestors, also after `setsid` or a double fork. The program of a server cannot be changed by its
-//! jobs.
+//! ancestors, also after `setsid` or a double fork. Neither the program nor the name of a server can be
+//! changed by its jobs. The program of another server can be read by root alone, since servers cannot
+//! be inspected; everybody can read the name.
 
 use std::fs;
 
@@ -13,6 +14,9 @@ use super::processes;
 /// The most generations that are examined.
 const MAX_DEPTH: usize = 1000;
 
+/// The beginning of the names of all our processes.
+const OWN_NAME: &str = "shellyard";
+
 /// The most walks that are tried while ancestors end during one.
 const ATTEMPTS: usize = 16;
 
@@ -20,8 +24,13 @@ const ATTEMPTS: usize = 16;
 /// process whose ancestors cannot be read counts as one.
 pub(crate) fn descends_from_program(pid: Pid) -> bool {
     let own = list_ancestors(getpid()).unwrap_or_default();
-    let program = identify_program("self");
-    let is_other_server = |ancestor: &Pid| identify_program(&ancestor.to_string()) == program;
+    let (program, name) = (identify_program("self"), read_name("self"));
+    let is_other_server = |ancestor: &Pid| {
+        let ancestor = ancestor.to_string();
+        let ancestor_name = read_name(&ancestor);
+        identify_program(&ancestor).is_some_and(|other| Some(other) == program)
+            || ancestor_name.is_some_and(|other| other.starts_with(OWN_NAME) || Some(other) == name)
+    };
     let ancestors = (0..ATTEMPTS).find_map(|_| list_ancestors(pid));
     ancestors.is_none_or(|ancestors| {
         ancestors.iter().take_while(|ancestor| !own.contains(ancestor)).any(is_other_server)
@@ -46,6 +55,12 @@ fn identify_program(process: &str) -> Option<String> {
     let path = fs::read_link(format!("/proc/{process}/exe")).ok()?;
     let name = path.file_name()?.to_string_lossy().into_owned();
     Some(name.trim_end_matches(" (deleted)").to_owned())
+}
+
+/// Returns the name of a process, which is that of its program unless the process changed it.
+fn read_name(process: &str) -> Option<String> {
+    let name = fs::read_to_string(format!("/proc/{process}/comm")).ok()?;
+    Some(name.trim_end().to_owned())
 }
 
 #[cfg(test)]

@@ -89,8 +89,8 @@ impl JobConnectionDetector {
         self.is_job_on_unix(stream)
             || match connector {
                 Ok(PeerProcess::Process(pid, _)) => descends_from_program(pid),
-                Ok(PeerProcess::OtherNamespace) => false,
-                Err(_) => true,
+                // A job of another server may be in a namespace of its own.
+                Ok(PeerProcess::OtherNamespace) | Err(_) => true,
             }
     }
 

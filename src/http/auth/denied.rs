@@ -151,7 +151,12 @@ impl AccessDenied {
 
     /// The refusal as the API writes it: in JSON, with a code word.
     pub(in crate::http) fn to_api_response(&self) -> Response {
-        let body = json!({"error": {"code": "forbidden", "message": self.text().trim_end()}});
+        let code = match self.status() {
+            StatusCode::UNAUTHORIZED => "unauthorized",
+            StatusCode::SERVICE_UNAVAILABLE => "unavailable",
+            _ => "forbidden",
+        };
+        let body = json!({"error": {"code": code, "message": self.text().trim_end()}});
         let kind = [(CONTENT_TYPE, "application/json")];
         let mut response = (self.status(), kind, body.to_string()).into_response();
         self.put_challenge(&mut response);
