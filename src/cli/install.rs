@@ -136,6 +136,7 @@ const fn advise(error: &SettingsFileError) -> &'static str {
         SettingsFileError::Changed { .. } => "run the command again",
         SettingsFileError::Read { .. }
         | SettingsFileError::NotText { .. }
+        | SettingsFileError::Outside { .. }
         | SettingsFileError::Write { .. } => "correct that, or add the lines of `--print` by hand",
     }
 }
@@ -305,6 +306,9 @@ impl<'a> Installer<'a> {
         }
         if is_shown {
             return Ok(report);
+        }
+        if self.flags.scope == ScopeFlag::Project && self.flags.config_path.is_none() {
+            files::check_inside(path, &self.machine.project).map_err(InstallError::File)?;
         }
         match &plan.change {
             FileChange::None => {}

@@ -47,6 +47,14 @@ pub enum SettingsFileError {
         /// The error of the system.
         source: io::Error,
     },
+    /// A symbolic link leads out of the project.
+    #[error("`{}` leads out of the project to `{}`; remove that link", .path.display(), .target.display())]
+    Outside {
+        /// The path of the file.
+        path: PathBuf,
+        /// The file behind its links.
+        target: PathBuf,
+    },
     /// Another program has changed the file meanwhile.
     #[error("another program has changed `{}` meanwhile", .path.display())]
     Changed {
@@ -63,6 +71,7 @@ impl SettingsFileError {
             Self::Read { .. } => "settings_unreadable",
             Self::NotText { .. } => "settings_not_text",
             Self::Write { .. } => "settings_not_writable",
+            Self::Outside { .. } => "settings_outside",
             Self::Changed { .. } => "settings_changed",
         }
     }
@@ -119,6 +128,23 @@ pub fn write_text(
     temporary.persist(&target).map_err(|error| unwritable(error.error))?;
     // The rename itself is durable once the directory is.
     File::open(dir).and_then(|dir| dir.sync_all()).map_err(unwritable)
+}
+
+/// Checks that a file is in a directory, whatever links its path has: a project of others must not
+/// lead to files of the user.
+///
+/// # Errors
+/// When it is elsewhere, or that cannot be found out.
+pub fn check_inside(path: &Path, directory: &Path) -> Result<(), SettingsFileError> {
+    let unreadable = |source| SettingsFileError::Read { path: path.into(), source };
+    let target = follow_links(path).map_err(unreadable)?;
+    let existing = target.ancestors().find(|part| part.exists()).unwrap_or(Path::new("/"));
+    let existing = existing.canonicalize().map_err(unreadable)?;
+    let directory = directory.canonicalize().map_err(unreadable)?;
+    if existing.starts_with(directory) {
+        return Ok(());
+    }
+    Err(SettingsFileError::Outside { path: path.into(), target })
 }
 
 /// Deletes a file; of a symbolic link, the file behind it and the link.
@@ -228,6 +254,23 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+
+    #[test]
+    fn a_link_out_of_a_project_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let project = dir.path().join("project");
+        fs::create_dir_all(project.join("own")).unwrap();
+        symlink("../secret", project.join("out")).unwrap();
+        symlink("own/file", project.join("in")).unwrap();
+        symlink("..", project.join("up")).unwrap();
+        for inside in ["in", "own/file", "new/deep/file"] {
+            check_inside(&project.join(inside), &project).unwrap();
+        }
+        for outside in ["out", "up/file"] {
+            let error = check_inside(&project.join(outside), &project).unwrap_err();
+            assert_eq!(error.code(), "settings_outside", "{outside}");
+        }
+    }
 
     #[test]
     fn a_link_stays_a_link_and_the_mode_stays() {

@@ -198,7 +198,7 @@ fn a_job_names_the_client_that_started_it() {
     command.args(["jobs", "--data-dir"]).arg(data_of(&server));
     let table = text(&output_of(command, "").stdout);
     let end: String = directory.chars().skip(directory.chars().count() - 20).collect();
-    assert!(table.contains("CLIENT") && table.contains("it 1.0.0 in "), "{table}");
+    assert!(table.contains("CLIENT") && table.contains("it 1.0.0 "), "{table}");
     assert!(table.contains(&end), "{table}");
     let listed = server.call("list_jobs", json!({})).text();
     assert!(listed.contains("by it 1.0.0 in "), "{listed}");
