@@ -360,6 +360,7 @@ impl Job {
         let pump = Pump::new(stdout, stderr, writer, bounds, myself.clone());
         let written = self.guard.output().progress().written_bytes();
         let pump = pump.with_gate(&self.guard.settings.pumps).after(written);
+        let pump = pump.with_start_record(self.guard.take_unwritten_record());
         self.probe = Some(pump.probe());
         let pumping = pump.with_masks(self.guard.settings.mask.as_ref()).run();
         let following = follow(leader, tree, Box::pin(pumping), deadline, myself.clone());

@@ -45,6 +45,8 @@ pub struct JobGuard {
     ended_with: Option<TreeRemains>,
     /// The journal record that must be written before the process is started.
     start_record: Option<JournalTicket>,
+    /// The journal record that is written while the process is started.
+    unwritten_record: Option<JournalTicket>,
     /// `true` if the next server starts the job.
     is_left: bool,
 }
@@ -160,6 +162,7 @@ impl NewGuard<'_> {
             status,
             ended_with: None,
             start_record: None,
+            unwritten_record: None,
             is_left: false,
         };
         (guard, JobHandle::new(shared))
@@ -291,6 +294,15 @@ impl JobGuard {
     /// Makes the start of the process wait until this record is in the journal.
     pub fn start_after(&mut self, record: JournalTicket) {
         self.start_record = Some(record);
+    }
+
+    /// Makes the first output wait until this record is in the journal, or late.
+    pub fn start_beside(&mut self, record: JournalTicket) {
+        self.unwritten_record = Some(record);
+    }
+
+    pub(super) fn take_unwritten_record(&mut self) -> Option<JournalTicket> {
+        self.unwritten_record.take()
     }
 
     pub(super) fn take_start_record(&mut self) -> Option<JournalTicket> {

@@ -19,6 +19,7 @@ use super::messages::{Address, JobMsg, PumpProbe};
 use super::pipe_reader::{PipeRead, PipeReader, ReadMode, with_block};
 use super::pump_gate::PumpGate;
 use crate::ids::JobId;
+use crate::journal::JournalTicket;
 use crate::outcome::LimitKind;
 use crate::output::redaction::{LineMasker, Redactor};
 use crate::output::{AppendFrom, LogProgress, LogWriter};
@@ -58,6 +59,8 @@ pub(super) struct Pump {
     unwritten: Vec<(Stream, Vec<u8>)>,
     probe: PumpProbe,
     gate: PumpGate,
+    /// The journal record of the start: until it is written, the disk may be stuck.
+    start_record: Option<JournalTicket>,
     actor: Address,
 }
 
@@ -174,6 +177,7 @@ impl Pump {
             unwritten: Vec::new(),
             probe: PumpProbe::default(),
             gate: PumpGate::default(),
+            start_record: None,
             actor,
         }
     }
@@ -192,6 +196,12 @@ impl Pump {
     /// The same, stopping when this gate is closed.
     pub(super) fn with_gate(mut self, gate: &PumpGate) -> Self {
         self.gate = gate.clone();
+        self
+    }
+
+    /// The same, writing to the disk only after this record is written or late.
+    pub(super) fn with_start_record(mut self, record: Option<JournalTicket>) -> Self {
+        self.start_record = record;
         self
     }
 
@@ -340,6 +350,10 @@ impl Pump {
         mut self,
         work: impl FnOnce(&mut Self) -> T + Send + 'static,
     ) -> Option<(Self, T)> {
+        if let Some(record) = self.start_record.take() {
+            // A journal that cannot be written reports its state itself.
+            record.written_soon().await.ok();
+        }
         self.writer.wait_for_disk().await;
         if self.writer.is_on_disk() {
             return Box::pin(self.run_on_blocking_thread(work)).await;

@@ -297,6 +297,8 @@ impl Supervision {
                 // Nobody starts a new job again after a crash, unless its caller repeats its key.
                 if new != Some(id) || self.registry.has_key(id) {
                     guard.start_after(record);
+                } else {
+                    guard.start_beside(record);
                 }
             }
             self.activity.add_job(id, Instant::now());

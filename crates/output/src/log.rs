@@ -176,7 +176,9 @@ impl LogWriter {
         let now = Instant::now();
         let previous = self.now.last_output.replace(now);
         if self.next_mark.is_none_or(|next| next <= now) {
-            self.next_mark = Some(self.log.write_times().mark(now, offset, previous));
+            let mut times = self.log.write_times();
+            let times = times.get_or_insert_default();
+            self.next_mark = Some(times.mark(now, offset, previous));
         }
     }
 
@@ -277,6 +279,7 @@ impl LogWriter {
         }
         self.now.closed = true;
         self.publish();
+        self.log.write_times().take_if(|times| times.is_short());
         if self.durable.is_some() {
             let dir = &self.settings.spill_dir;
             self.log.segments().iter().for_each(|segment| segment.keep_memory(dir));

@@ -242,7 +242,11 @@ impl BlockingReader {
 
     /// An offset at or before the first byte that was written at `since` or later, if there is one.
     pub(crate) fn offset_written_at(&self, since: Instant) -> Option<u64> {
-        self.log.write_times().offset_at(since, self.progress().last_output)
+        let last_output = self.progress().last_output;
+        match &*self.log.write_times() {
+            Some(times) => times.offset_at(since, last_output),
+            None => last_output.is_none_or(|last| last >= since).then_some(0),
+        }
     }
 
     /// The kept summary of the whole log.

@@ -103,7 +103,8 @@ pub(crate) struct SharedLog {
     /// `true` once the reports of tools in this log were counted.
     is_counted: AtomicBool,
     quota: TenantQuota,
-    write_times: Mutex<WriteTimes>,
+    /// `None` before the first byte, and for a short log that is closed.
+    write_times: Mutex<Option<Box<WriteTimes>>>,
 }
 
 /// Facts about a log that no longer change.
@@ -271,7 +272,7 @@ impl SharedLog {
     }
 
     /// The times at which the log grew. Locked for a moment at a time.
-    pub(crate) fn write_times(&self) -> MutexGuard<'_, WriteTimes> {
+    pub(crate) fn write_times(&self) -> MutexGuard<'_, Option<Box<WriteTimes>>> {
         self.write_times.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

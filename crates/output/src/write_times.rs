@@ -57,6 +57,11 @@ impl WriteTimes {
         last.map_or(now, |last| last.first) + self.step
     }
 
+    /// `true` if there is one mark at most, which says no more than the time of the last write.
+    pub(crate) const fn is_short(&self) -> bool {
+        self.more.is_empty()
+    }
+
     /// Joins each two marks.
     fn thin_out(&mut self) {
         let joined = self.more.chunks(2).map(|two| match two {

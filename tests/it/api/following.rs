@@ -118,6 +118,9 @@ fn a_follower_is_cut_off_when_the_server_is_replaced() {
     let reading = caller.clone();
     let path = format!("/jobs/{job}/output?follow=1&from=4");
     let followed = std::thread::spawn(move || reading.read(&path));
-    assert_eq!(caller.post(&format!("/jobs/{job}/input"), &json!({"text": "\n"})).0, 200);
+    // The next server may answer before it has taken the job over.
+    eventually("the job takes input", || {
+        caller.post(&format!("/jobs/{job}/input"), &json!({"text": "\n"})).0 == 200
+    });
     assert_eq!(followed.join().expect("it ends"), "two\n");
 }
