@@ -247,11 +247,12 @@ impl Pump {
                 }
                 PumpWake::GateClosed => {
                     // The log stays open: the next server goes on with it.
-                    if let Some((pump, ())) = self.run_work(Self::flush_both_held).await
-                        && pump.writer.has_unstored()
-                    {
-                        pump.store_rest().await;
-                    }
+                    let stopped = self.run_work(Self::flush_both_held).await.map(|(pump, ())| pump);
+                    // Kept for ever: dropping the pump would give its pipes up.
+                    let _stopped = match stopped {
+                        Some(pump) if pump.writer.has_unstored() => pump.store_rest().await,
+                        stopped => stopped,
+                    };
                     drop(running);
                     return std::future::pending().await;
                 }
