@@ -308,7 +308,7 @@ mod tests {
         let error = reply_to(403, body).unwrap_err();
         assert_eq!(error.code(), "forbidden");
         let text = error.to_string();
-        assert!(text.starts_with("takes an admin; ") && text.contains("--role admin"), "{text}");
+        assert!(text.starts_with("takes an admin; ") && text.contains("--role ROLE"), "{text}");
         let error = reply_to(401, "a token is needed").unwrap_err();
         assert_eq!(error.code(), "unauthorized");
         assert!(error.to_string().contains("SHELLYARD_TOKEN"), "{error}");
