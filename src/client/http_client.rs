@@ -221,11 +221,6 @@ impl ResponseStream {
         self.response.status()
     }
 
-    #[must_use]
-    pub fn headers(&self) -> &HeaderMap {
-        self.response.headers()
-    }
-
     /// Returns the next piece of the body, `None` at its end. Cancel-safe.
     ///
     /// # Errors

@@ -12,12 +12,12 @@ use crate::error::TextPlace;
 /// No settings file is larger; Claude Code keeps a history in its own.
 const MAX_BYTES: u64 = 256 * 1024 * 1024;
 
-/// Backups of one file; the name of each has a number.
+/// The most backups of one file. The name of each has a number.
 const MAX_BACKUPS: usize = 99;
 
 const NEW_FILE_MODE: u32 = 0o644;
 
-/// Links in a row that are followed, as the kernel does.
+/// The most symbolic links that are followed one after the other, as in the kernel.
 const MAX_LINKS: usize = 40;
 
 /// The reason why a file was not read or written.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::client::{ClientKind, InstallScope, Machine};
-use crate::entry::{ConfiguredCommand, SERVER_NAME, entry_permission};
+use crate::entry::{ConfiguredCommand, entry_permission};
 use crate::format::SettingsFormat;
 use crate::marked_section::AGENT_RULES;
 use crate::settings_file::{FileEdit, FilePurpose, SettingsFile};
@@ -19,7 +19,7 @@ const ZED_TOOLS: [&str; 6] = [
     "mcp:shellyard:stop_jobs",
 ];
 
-/// The wishes about one installation.
+/// The options of one installation.
 #[derive(Debug, Clone)]
 pub struct InstallRequest {
     /// The client that gets the server.
@@ -106,14 +106,5 @@ impl InstallRequest {
         let has_permission =
             !self.permission_edits().is_empty() || entry_permission(self.client).is_some();
         self.has_rules && has_permission
-    }
-
-    /// Returns the settings alone, as a file that has nothing else.
-    #[must_use]
-    pub fn format_settings(&self) -> String {
-        let format = self.client.format();
-        let entry = self.command.to_entry(self.client, self.has_rules);
-        // An empty text can always be edited.
-        format.set("", &[self.client.section(), SERVER_NAME], &entry).unwrap_or_default()
     }
 }

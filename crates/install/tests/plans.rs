@@ -132,15 +132,6 @@ fn an_older_entry_is_updated_and_keeps_what_its_owner_added() {
 }
 
 #[test]
-fn the_printed_settings_are_those_that_are_written() {
-    for client in ClientKind::ALL {
-        let request = request(client, false);
-        let file = &request.files(&machine()).expect("its files")[0];
-        assert_eq!(file.install(None).unwrap(), request.format_settings(), "{}", client.name());
-    }
-}
-
-#[test]
 fn permissions_are_written_only_with_the_rules() {
     for client in ClientKind::ALL {
         let without = request(client, false);

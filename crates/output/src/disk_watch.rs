@@ -9,7 +9,7 @@ use tokio::time::sleep;
 const SLOW: Duration = Duration::from_millis(250);
 /// An operation that takes longer than this means that the disk is stuck.
 const STUCK: Duration = Duration::from_secs(2);
-/// Between two looks at a disk that others wait for.
+/// The interval between two checks of a disk that may be stuck.
 const INTERVAL: Duration = Duration::from_millis(20);
 
 /// The operations that wait for a disk. Clones are cheap and share them.

@@ -34,7 +34,7 @@ impl DurableBytes {
         self.copy.as_ref().is_some_and(|copy| copy.in_file < copy.bytes.len() as u64)
     }
 
-    /// `true` if the file holds all bytes, of which there are so many.
+    /// `true` if the file holds all of the segment's bytes; `bytes` is their number.
     pub(crate) fn is_in_file(&self, bytes: u64) -> bool {
         self.copy.as_ref().is_none_or(|copy| copy.in_file == bytes)
     }

@@ -30,7 +30,7 @@ use crate::stored_prefix::{StoredPrefix, drop_reason, write_prefix};
 /// The largest block that is stored at once.
 const WRITE_BYTES: usize = 1024 * 1024;
 
-/// Between two attempts to store bytes that only memory holds.
+/// The interval between two attempts to store bytes that only memory holds.
 const STORE_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The storage of a log.

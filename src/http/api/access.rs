@@ -1,6 +1,8 @@
 //! The access of one request to jobs: whose they are, what the caller's role permits, and the audit
 //! entry if they belong to another tenant.
 
+use axum::http::Uri;
+
 use super::request::{ApiError, ApiState, QueryParams, require_operator};
 use crate::ids::TenantId;
 use crate::service::{CallerIdentity, CallerRole, ForeignAccess, JobHandle, TenantClient};
@@ -31,13 +33,12 @@ impl JobAccess {
         Ok(Self { caller, identity })
     }
 
-    /// Does the same for a request that changes a job.
-    pub(super) fn to_change(
-        caller: CallerIdentity,
-        params: &QueryParams<'_>,
-    ) -> Result<Self, ApiError> {
+    /// Returns the access of a caller that changes a job. The tenant is the only parameter of such a
+    /// request.
+    pub(super) fn to_change(caller: CallerIdentity, uri: &Uri) -> Result<Self, ApiError> {
+        let params = QueryParams::parse(uri.query(), &["tenant"])?;
         require_run_role(caller)?;
-        Self::new(caller, params)
+        Self::new(caller, &params)
     }
 
     pub(super) fn client(&self, api: &ApiState) -> TenantClient {

@@ -1,5 +1,5 @@
-//! `POST /jobs`, `/jobs/{id}/stop`, `/jobs/{id}/input` and `/jobs/{id}/resize`: what a caller does
-//! with jobs.
+//! `POST /jobs`, `/jobs/{id}/stop`, `/jobs/{id}/input` and `/jobs/{id}/resize`: requests that
+//! submit or change jobs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -114,8 +114,7 @@ pub(in crate::http) async fn stop_job(
     uri: Uri,
     body: Bytes,
 ) -> Result<Response, ApiError> {
-    let params = QueryParams::parse(uri.query(), &["tenant"])?;
-    let access = JobAccess::to_change(caller, &params)?;
+    let access = JobAccess::to_change(caller, &uri)?;
     let args: StopArgs = parse_body(&body)?;
     let by = if access.is_foreign() { StopBy::Operator } else { StopBy::Client };
     let request = args.to_request(by)?;
@@ -178,8 +177,7 @@ pub(in crate::http) async fn send_input(
     uri: Uri,
     body: Bytes,
 ) -> Result<Response, ApiError> {
-    let params = QueryParams::parse(uri.query(), &["tenant"])?;
-    let access = JobAccess::to_change(caller, &params)?;
+    let access = JobAccess::to_change(caller, &uri)?;
     let input = parse_body::<InputArgs>(&body)?.into_input()?;
     let bytes = input.bytes.len();
     let job = access.find(&api, &job, ForeignAccess::Input { bytes }).await?;
@@ -217,8 +215,7 @@ pub(in crate::http) async fn resize_terminal(
     uri: Uri,
     body: Bytes,
 ) -> Result<Response, ApiError> {
-    let params = QueryParams::parse(uri.query(), &["tenant"])?;
-    let access = JobAccess::to_change(caller, &params)?;
+    let access = JobAccess::to_change(caller, &uri)?;
     let size = parse_body::<ResizeArgs>(&body)?.to_size()?;
     let job = access.find(&api, &job, ForeignAccess::Resize).await?;
     job.resize_terminal(size).await?;
