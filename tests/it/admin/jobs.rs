@@ -110,6 +110,21 @@ fn a_list_is_narrowed_by_state_and_number() {
 }
 
 #[test]
+fn a_running_job_is_listed_however_many_have_finished_since() {
+    let mut hosted = Hosted::start("");
+    let (running, _marker) = hosted.holder();
+    for _ in 0..3 {
+        hosted.server.run("true");
+    }
+    for words in [&["jobs", "--limit", "2"][..], &["jobs", "--all", "--limit", "2"]] {
+        let who = if words.contains(&"--all") { Who::Admin } else { Who::Alice };
+        let found = listed(&hosted.json(who, words));
+        let numbers: Vec<&Value> = found.iter().map(|(_, number)| number).collect();
+        assert_eq!(numbers, [&json!(4), &running["job"]], "newest first: {found:?}");
+    }
+}
+
+#[test]
 fn a_command_cannot_write_on_the_operators_terminal() {
     let mut hosted = Hosted::start("");
     hosted.server.run(&format!("true '\u{1b}[2J\r\n\u{202e}' {}", "x".repeat(300)));

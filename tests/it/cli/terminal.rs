@@ -181,6 +181,21 @@ fn run_passes_ctrl_c_on_and_says_what_killed_the_command() {
 }
 
 #[test]
+fn ctrl_c_ends_a_run_whose_job_is_queued() {
+    let mut world = World::start(Route::Socket);
+    assert!(world.run(&["pause"]).status.success());
+    let mut run = world.start_in_terminal(&["run", "--queue", "touch", "made"], 80);
+    run.wait_for("is queued");
+    assert!(!run.is_raw(), "keys are still those of the user's terminal");
+    run.send(b"\x03");
+    let (code, shown) = run.finish();
+    assert_ne!(code, Some(0), "{shown}");
+    assert!(world.run(&["resume"]).status.success());
+    assert_eq!(world.job("1")["outcome"], "stopped");
+    assert!(!world.sandbox().work().join("made").exists());
+}
+
+#[test]
 fn a_queued_run_has_a_terminal_and_is_stopped_by_a_signal() {
     for way in ROUTES {
         let mut world = World::start(way);
