@@ -227,18 +227,23 @@ impl JobHandle {
     }
 
     /// Waits until the ending is in the journal, then gives up what is kept of the job for the case
-    /// of a crash. Call it once no process of the job is left.
-    pub async fn release_when_recorded(&self) {
+    /// of a crash. Call it once no process of the job is left. The wait does not keep the output of
+    /// the job from being freed.
+    pub fn release_when_recorded(&self) -> impl Future<Output = ()> + use<> {
         let record = self.shared.end_record.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(record) = record {
-            // If the journal cannot be written, a crash makes the job lost; it is not kept for ever.
-            if let Err(JournalError::Closed) = record.written().await {
-                // The next server records the ending.
-                return;
+        let tree = self.shared.tree.get().cloned();
+        async move {
+            if let Some(record) = record {
+                // If the journal cannot be written, a crash makes the job lost; it is not kept for
+                // ever.
+                if let Err(JournalError::Closed) = record.written().await {
+                    // The next server records the ending.
+                    return;
+                }
             }
-        }
-        if let Some(tree) = self.shared.tree.get() {
-            tree.release();
+            if let Some(tree) = tree {
+                tree.release();
+            }
         }
     }
 

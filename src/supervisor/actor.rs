@@ -379,18 +379,13 @@ impl Supervision {
     fn sweep_and(&mut self, myself: &Address, tell: impl FnOnce(usize) + Send + 'static) {
         let forgotten = self.registry.sweep(FREED_PER_TURN);
         events::retained_changed(self.registry.finished_count(), self.registry.finished_bytes());
+        let mut records = Vec::new();
         for FreedJob { job, bytes, why } in &forgotten {
             let log = spans::new_log_span(&job.spec().trace.context);
             log.in_scope(|| events::job_freed(job.id(), why.reason(), *bytes));
             if let (Some(journal), Some(record)) = (&self.job.journal, freed_record(job.id(), *why))
             {
-                let recorded = journal.append(&record);
-                let output = job.output().clone();
-                // A job must not be known without its output, whatever happens in between.
-                tokio::spawn(async move {
-                    recorded.written().await.ok();
-                    output.remove_files();
-                });
+                records.push((journal.append(&record), job.output().clone()));
             }
             // Nobody may want to know.
             self.freed_sender.send(job.id()).ok();
@@ -399,15 +394,25 @@ impl Supervision {
         let due = if is_done { self.registry.next_expiry() } else { Some(Instant::now()) };
         let freed = forgotten.len();
         let in_memory = self.job.log.memory_bytes as u64;
-        if forgotten.iter().any(|job| job.bytes > in_memory) {
-            // Closing files may take a while, and other callers wait for this actor.
-            tokio::task::spawn_blocking(move || {
-                drop(forgotten);
-                tell(freed);
-            });
-        } else {
+        let has_files = forgotten.iter().any(|job| job.bytes > in_memory);
+        let give_back = move || {
             drop(forgotten);
             tell(freed);
+        };
+        if !records.is_empty() {
+            tokio::spawn(async move {
+                for (recorded, output) in records {
+                    // A job must not be known without its output, whatever happens in between.
+                    recorded.written().await.ok();
+                    output.remove_files();
+                }
+                tokio::task::spawn_blocking(give_back);
+            });
+        } else if has_files {
+            // Closing files may take a while, and other callers wait for this actor.
+            tokio::task::spawn_blocking(give_back);
+        } else {
+            give_back();
         }
         self.sweep_at(due, myself);
     }

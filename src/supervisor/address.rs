@@ -232,12 +232,13 @@ pub(super) async fn watch_for_end(
         job.completed().await;
         supervisor.report(|| SupervisorMsg::Completed(id)).await;
     }
-    job.release_when_recorded().await;
-    let Some(packing) = packer.and_then(|packer| job.output().compression_task(&packer)) else {
-        return;
-    };
-    // A log that waits for its compression must not keep the job from being freed.
+    let release = job.release_when_recorded();
+    let packing = packer.and_then(|packer| job.output().compression_task(&packer));
+    // Neither a slow journal nor a log that waits for its compression keeps the job from being
+    // freed.
     drop(job);
+    release.await;
+    let Some(packing) = packing else { return };
     packing.run().await;
     supervisor.report(|| SupervisorMsg::Completed(id)).await;
 }
