@@ -9,6 +9,7 @@ use super::reply::{
 };
 use super::settings::ResultFormat;
 use super::snapshot::{JobSnapshot, State};
+use crate::ids::JobNumber;
 use crate::service::{CallerIdentity, CallerRole, JobHandle, JobPhase, TenantClient};
 
 /// The phase of a job's life, as a filter.
@@ -35,6 +36,38 @@ impl JobState {
                 _,
             ) => false,
         }
+    }
+}
+
+/// The jobs that a list shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JobFilter {
+    /// Only jobs in this state.
+    pub state: Option<JobState>,
+    /// Only jobs with this number: each tenant may have one.
+    pub number: Option<JobNumber>,
+    /// The most jobs.
+    pub limit: usize,
+}
+
+impl JobFilter {
+    /// Selects from jobs that are listed newest first. If there are more than the limit, those that
+    /// have not finished come before newer ones that have.
+    fn select(&self, mut jobs: Vec<JobHandle>) -> Vec<JobHandle> {
+        jobs.retain(|job| {
+            self.number.is_none_or(|number| job.id().job_number() == number)
+                && self.state.is_none_or(|state| state.includes(job))
+        });
+        let has_finished = |job: &JobHandle| job.status().ending().is_some();
+        let active = jobs.iter().filter(|job| !has_finished(job)).count();
+        let mut room = self.limit.saturating_sub(active);
+        jobs.retain(|job| {
+            let is_kept = !has_finished(job) || room > 0;
+            room -= usize::from(has_finished(job) && room > 0);
+            is_kept
+        });
+        jobs.truncate(self.limit);
+        jobs
     }
 }
 
@@ -86,28 +119,24 @@ impl Handler {
         Ok(fields)
     }
 
-    /// Returns the newest jobs in this state, or in any, newest first: `{"jobs": [ … ]}`.
-    pub async fn list_jobs(
-        &self,
-        caller: CallerIdentity,
-        state: Option<JobState>,
-        limit: usize,
-    ) -> Value {
+    /// Returns the caller's jobs that a filter selects, newest first: `{"jobs": [ … ]}`.
+    pub async fn list_jobs(&self, caller: CallerIdentity, filter: JobFilter) -> Value {
         let client = self.client_for(caller);
         let jobs = client.list().await;
         let mut parts = Vec::new();
-        for job in &select_jobs(jobs, state, limit) {
+        for job in &filter.select(jobs) {
             let now = JobSnapshot::take(&client, job).await;
             parts.push(ReplyPart::for_list(&now, String::new(), request_fields(job)));
         }
         to_structured(&client, ToolReply::for_jobs(Some(String::new()), parts))
     }
 
-    /// Returns the newest jobs of all tenants, each with its tenant's name: for an operator.
-    pub async fn list_all_jobs(&self, state: Option<JobState>, limit: usize) -> Value {
+    /// Returns the jobs of all tenants that a filter selects, each with its tenant's name: for an
+    /// operator.
+    pub async fn list_all_jobs(&self, filter: JobFilter) -> Value {
         let jobs = self.shared.service.list_all().await;
         let mut parts = Vec::new();
-        for job in &select_jobs(jobs, state, limit) {
+        for job in &filter.select(jobs) {
             let tenant = job.id().tenant();
             let client = self.client_for(CallerIdentity { tenant, role: CallerRole::Read });
             let now = JobSnapshot::take(&client, job).await;
@@ -118,22 +147,6 @@ impl Handler {
         let client = self.client_for(CallerIdentity::LOCAL);
         to_structured(&client, ToolReply::for_jobs(Some(String::new()), parts))
     }
-}
-
-/// Selects the jobs for a list, newest first. If there are more than `limit`, those that have not
-/// finished come before newer ones that have.
-fn select_jobs(mut jobs: Vec<JobHandle>, state: Option<JobState>, limit: usize) -> Vec<JobHandle> {
-    jobs.retain(|job| state.is_none_or(|state| state.includes(job)));
-    let has_finished = |job: &JobHandle| job.status().ending().is_some();
-    let active = jobs.iter().filter(|job| !has_finished(job)).count();
-    let mut room = limit.saturating_sub(active);
-    jobs.retain(|job| {
-        let is_kept = !has_finished(job) || room > 0;
-        room -= usize::from(has_finished(job) && room > 0);
-        is_kept
-    });
-    jobs.truncate(limit);
-    jobs
 }
 
 fn to_structured(client: &TenantClient, reply: ToolReply) -> Value {

@@ -42,7 +42,7 @@ pub use cursor::ParsedCursor;
 pub use handler::Handler;
 pub use instrumented_handler::{InstrumentedHandler, NetworkTransport};
 pub use job_request::{JobRequestError, job_request_schema};
-pub use job_status::{JobDetail, JobState};
+pub use job_status::{JobDetail, JobFilter, JobState};
 pub use reply::DigestError;
 pub use server_info::{Eras, OfferedMethods, list_methods};
 pub use settings::{

@@ -96,7 +96,9 @@ impl JobOutput {
         Ok(match start {
             StartAt::Position(_) => position,
             // The log may have grown since this output was taken.
-            StartAt::LastLines(_) | StartAt::Time(_) => position.min(self.length()),
+            StartAt::LastLines(_) | StartAt::Time(_) | StartAt::LastLinesSince { .. } => {
+                position.min(self.length())
+            }
         })
     }
 

@@ -61,6 +61,13 @@ pub enum StartAt {
     LastLines(usize),
     /// The first byte that was written at this time or later. Some bytes before it may be included.
     Time(Instant),
+    /// The first of the last lines, or of the bytes since a time, if that is later.
+    LastLinesSince {
+        /// The most lines.
+        lines: usize,
+        /// The time.
+        since: Instant,
+    },
 }
 
 impl LogReader {
@@ -121,23 +128,35 @@ impl BlockingReader {
 
     fn find_start(&self, stream: Option<Stream>, start: StartAt) -> io::Result<u64> {
         let log = self.freeze();
-        let progress = log.progress();
         let offset = match start {
             StartAt::Position(position) => return Ok(position),
-            StartAt::LastLines(0) => progress.total_bytes,
-            StartAt::LastLines(lines) => log.tail_start(stream, usize::MAX, lines)?,
-            StartAt::Time(since) if progress.last_output.is_none_or(|last| last < since) => {
-                progress.total_bytes
-            }
-            StartAt::Time(since) => {
-                let written = log.offset_written_at(since).unwrap_or(progress.total_bytes);
-                written.min(progress.total_bytes)
+            StartAt::LastLines(lines) => log.last_lines_start(stream, lines)?,
+            StartAt::Time(since) => log.time_start(since),
+            StartAt::LastLinesSince { lines, since } => {
+                log.last_lines_start(stream, lines)?.max(log.time_start(since))
             }
         };
         match stream {
             None => Ok(offset),
             Some(stream) => stream_offset(&log, stream, offset),
         }
+    }
+
+    fn last_lines_start(&self, stream: Option<Stream>, lines: usize) -> io::Result<u64> {
+        match lines {
+            0 => Ok(self.progress().total_bytes),
+            _ => self.tail_start(stream, usize::MAX, lines),
+        }
+    }
+
+    /// Returns the offset of the first byte that was written at a time or later, or one before it.
+    fn time_start(&self, since: Instant) -> u64 {
+        let progress = self.progress();
+        let total = progress.total_bytes;
+        if progress.last_output.is_none_or(|last| last < since) {
+            return total;
+        }
+        self.offset_written_at(since).unwrap_or(total).min(total)
     }
 }
 
@@ -230,5 +249,10 @@ mod tests {
         assert_eq!(start(None, StartAt::Time(later)), 14);
         assert_eq!(start(Some(Stream::Stdout), StartAt::Time(later)), 4);
         assert_eq!(start(None, StartAt::Position(7)), 7);
+        let both = |lines, since| start(None, StartAt::LastLinesSince { lines, since });
+        assert_eq!(both(1, before), 8, "the lines are later");
+        assert_eq!(both(9, before), 0, "there are no more lines");
+        assert_eq!(both(1, later), 14, "the time is later");
+        assert_eq!(both(0, before), 14);
     }
 }

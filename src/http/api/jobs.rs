@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::access::JobAccess;
 use super::request::{ApiError, ApiState, QueryParams, json_response, require_operator};
-use crate::mcp::{JobDetail, JobState};
+use crate::mcp::{JobDetail, JobFilter, JobState};
 use crate::service::{CallerIdentity, ForeignAccess, JobHandle};
 
 const DEFAULT_LIMIT: usize = 20;
@@ -37,7 +37,7 @@ enum JobScope {
 }
 
 /// The parameters of the list.
-pub(super) const LIST_PARAMS: [&str; 4] = ["all", "limit", "state", "tenant"];
+pub(super) const LIST_PARAMS: [&str; 5] = ["all", "job", "limit", "state", "tenant"];
 
 /// The parameters of a single job.
 pub(super) const SHOW_PARAMS: [&str; 2] = ["tenant", "wait_s"];
@@ -49,24 +49,36 @@ pub(in crate::http) async fn list_jobs(
     uri: Uri,
 ) -> Result<Response, ApiError> {
     let params = QueryParams::parse(uri.query(), &LIST_PARAMS)?;
-    let limit = params.count("limit", MAX_LIMIT)?.unwrap_or(DEFAULT_LIMIT);
-    let state = params.choice("state", &STATE_VALUES)?.flatten();
-    match params
-        .choice("all", &[("1", JobScope::All), ("0", JobScope::Own)])?
-        .unwrap_or(JobScope::Own)
-    {
+    let filter = JobFilter {
+        state: params.choice("state", &STATE_VALUES)?.flatten(),
+        number: params.value("job").map(str::parse).transpose()?,
+        limit: params.count("limit", MAX_LIMIT)?.unwrap_or(DEFAULT_LIMIT),
+    };
+    match read_scope(&params)? {
         JobScope::Own => {
             let access = JobAccess::new(caller, &params)?;
             if access.is_foreign() {
                 api.service.record_foreign_list(Some(access.identity.tenant), caller);
             }
-            Ok(json_response(&api.handler.list_jobs(access.identity, state, limit).await))
+            Ok(json_response(&api.handler.list_jobs(access.identity, filter).await))
         }
         JobScope::All => {
             require_operator(caller)?;
             api.service.record_foreign_list(None, caller);
-            Ok(json_response(&api.handler.list_all_jobs(state, limit).await))
+            Ok(json_response(&api.handler.list_all_jobs(filter).await))
         }
+    }
+}
+
+/// Reads whose jobs are listed. Those of one tenant and of all cannot be asked for together.
+fn read_scope(params: &QueryParams<'_>) -> Result<JobScope, ApiError> {
+    let scopes = [("1", JobScope::All), ("0", JobScope::Own)];
+    let scope = params.choice("all", &scopes)?.unwrap_or(JobScope::Own);
+    match (scope, params.value("tenant")) {
+        (JobScope::All, Some(_)) => {
+            Err(ApiError::bad_query("tenant", "give `all=1` or `tenant`, not both"))
+        }
+        (JobScope::All, None) | (JobScope::Own, _) => Ok(scope),
     }
 }
 

@@ -272,7 +272,10 @@ fn describe_param(name: &str) -> Value {
         "tenant" => {
             (json!({"type": "string"}), "Another tenant; needs the role admin, and is audited")
         }
-        "all" => (flag, "1: the jobs of all tenants; needs the role admin"),
+        "all" => {
+            (flag, "1: the jobs of all tenants; needs the role admin; not together with tenant")
+        }
+        "job" => (json!({"type": "integer", "minimum": 1}), "Only jobs with this number"),
         "limit" => (json!({"type": "integer", "minimum": 1, "maximum": 200}), "Jobs at most"),
         "state" => (
             json!({"type": "string", "enum": ["queued", "running", "stopping", "finished", "all"]}),
@@ -286,7 +289,7 @@ fn describe_param(name: &str) -> Value {
         "download" => (flag, "1: as a file"),
         "follow" => (flag, "1: until the output is complete"),
         "from" | "cursor" => (integer, "Position of the first byte"),
-        "tail" => (integer, "Start at the last lines"),
+        "tail" => (integer, "Start at the last lines; with since, at the last lines since then"),
         "since" => (json!({"type": "string"}), "Start at a time (RFC 3339), or seconds ago"),
         _ => (json!({"type": "string"}), ""),
     };

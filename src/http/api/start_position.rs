@@ -11,35 +11,45 @@ use crate::service::StartAt;
 /// The most lines of a tail.
 const MAX_TAIL: usize = 1_000_000;
 
-/// Reads the start of a request; `name` is the parameter with a byte position. At most one may be
-/// given.
+/// Reads the start of a request; `name` is the parameter with a byte position. A position stands
+/// alone; `tail` and `since` together are the last lines since a time.
 pub(super) fn read_start(
     params: &QueryParams<'_>,
     name: &'static str,
 ) -> Result<Option<StartAt>, ApiError> {
-    let given = [name, "tail", "since"].into_iter().filter(|name| params.value(name).is_some());
-    if given.count() > 1 {
-        let why = format!("give only one of `{name}`, `tail` and `since`");
-        return Err(ApiError::bad_query(name, &why));
+    let lines = params.count_from("tail", 0, MAX_TAIL)?;
+    let since = params.value("since").map(read_since).transpose()?;
+    if let Some(text) = params.value(name) {
+        if lines.is_some() || since.is_some() {
+            let why = format!("give `{name}` alone, without `tail` and `since`");
+            return Err(ApiError::bad_query(name, &why));
+        }
+        let bad = |_| ApiError::bad_query(name, "it must be a number of bytes");
+        return Ok(Some(StartAt::Position(text.parse().map_err(bad)?)));
     }
-    if let Some(lines) = params.count_from("tail", 0, MAX_TAIL)? {
-        return Ok(Some(StartAt::LastLines(lines)));
-    }
-    if let Some(text) = params.value("since") {
-        let ago = parse_age(text, SystemTime::now()).ok_or_else(|| {
-            let why = "it must be a time such as 2026-11-15T04:01:21Z, or a number of seconds ago";
-            ApiError::bad_query("since", why)
-        })?;
-        let now = Instant::now();
-        // A time before this host was started includes everything.
-        let since = now.checked_sub(ago).map_or(StartAt::Position(0), StartAt::Time);
-        return Ok(Some(since));
-    }
-    let position = params.value(name).map(|text| text.parse().map_err(|_| text));
-    match position.transpose() {
-        Ok(position) => Ok(position.map(StartAt::Position)),
-        Err(_) => Err(ApiError::bad_query(name, "it must be a number of bytes")),
-    }
+    Ok(match (lines, since) {
+        (None, None) => None,
+        (Some(lines), None | Some(Since::Always)) => Some(StartAt::LastLines(lines)),
+        (None, Some(Since::Always)) => Some(StartAt::Position(0)),
+        (None, Some(Since::Time(since))) => Some(StartAt::Time(since)),
+        (Some(lines), Some(Since::Time(since))) => Some(StartAt::LastLinesSince { lines, since }),
+    })
+}
+
+/// The time of `since`.
+#[derive(Debug, Clone, Copy)]
+enum Since {
+    Time(Instant),
+    /// A time before this host was started, which includes everything.
+    Always,
+}
+
+fn read_since(text: &str) -> Result<Since, ApiError> {
+    let ago = parse_age(text, SystemTime::now()).ok_or_else(|| {
+        let why = "it must be a time such as 2026-11-15T04:01:21Z, or a number of seconds ago";
+        ApiError::bad_query("since", why)
+    })?;
+    Ok(Instant::now().checked_sub(ago).map_or(Since::Always, Since::Time))
 }
 
 /// Returns how long before `now` a time is, at least zero; `None` if the text is neither a time nor a
@@ -71,8 +81,18 @@ mod tests {
         assert!(read("since=2026-01-01T00:00:00Z").unwrap().is_some());
         // No clock reaches back that far.
         assert_eq!(read("since=1e19").unwrap(), Some(StartAt::Position(0)));
-        for bad in ["from=-1", "from=x", "tail=-1", "since=yesterday", "since=-1", "tail=1&from=0"]
-        {
+        let both = read("tail=3&since=0.5").unwrap();
+        assert!(matches!(both, Some(StartAt::LastLinesSince { lines: 3, .. })), "{both:?}");
+        assert_eq!(read("tail=3&since=1e19").unwrap(), Some(StartAt::LastLines(3)));
+        for bad in [
+            "from=-1",
+            "from=x",
+            "tail=-1",
+            "since=yesterday",
+            "since=-1",
+            "tail=1&from=0",
+            "since=1&from=0",
+        ] {
             assert_eq!(read(bad).unwrap_err().code(), "bad_query", "{bad}");
         }
     }

@@ -91,6 +91,21 @@ fn output_since_a_time_is_all_that_was_written_then_and_little_more() {
     let since = (quiet as f64 + 1000.0) / 1000.0;
     assert_eq!(read(&format!("{since:.3}")), "late\n", "quiet for {quiet} ms");
     assert_eq!(read("0"), "");
+    for follow in ["", "&follow=1"] {
+        // A follower of a running job goes on, so its start tells.
+        let start = |query: &str| {
+            let path = format!("/api/v1/jobs/{job}/output?{query}{follow}");
+            let mut connection = caller.open(HttpRequest::get(&path));
+            connection.answer().header("x-shellyard-start").map(str::to_owned)
+        };
+        assert_eq!(start("tail=1&since=3600").as_deref(), Some("6"), "the lines are later");
+        assert_eq!(start("tail=9&since=3600").as_deref(), Some("0"));
+        assert_eq!(start("tail=9&since=0").as_deref(), Some("11"), "the time is later");
+    }
+    let (_, state) = caller.get(&format!("/jobs/{job}"));
+    let quiet = state["last_output_ms_ago"].as_u64().expect("a time");
+    let since = (quiet as f64 + 1000.0) / 1000.0;
+    assert_eq!(read(&format!("{since:.3}&tail=9")), "late\n", "quiet for {quiet} ms");
     for bad in ["since=soon", "tail=-1", "from=x", "tail=1&from=1", "follow=2"] {
         let (status, refused) = caller.get(&format!("/jobs/{job}/output?{bad}"));
         assert_eq!((status, code(&refused)), (400, "bad_query"), "{bad}");

@@ -84,6 +84,39 @@ fn an_operator_reads_types_and_stops_and_each_act_is_audited() {
 }
 
 #[test]
+fn jobs_are_found_by_number_among_one_tenants_or_all() {
+    let tenants = Tenants::start();
+    for (caller, count) in [(&tenants.alice, 2), (&tenants.bob, 1)] {
+        for number in 1..=count {
+            caller.post("/jobs", &json!({"command": "true", "stdin": ""}));
+            caller.wait_finished(number);
+        }
+    }
+    let found = |caller: &ApiCaller, query: &str| {
+        let (status, list) = caller.get(&format!("/jobs?{query}"));
+        assert_eq!(status, 200, "{query}: {list}");
+        let jobs = list["jobs"].as_array().expect("a list").iter();
+        let name = |job: &Value| format!("{}{}", job["tenant"].as_str().unwrap_or(""), job["job"]);
+        let mut names: Vec<String> = jobs.map(name).collect();
+        names.sort();
+        names.join(" ")
+    };
+    assert_eq!(found(&tenants.alice, "job=1"), "1");
+    assert_eq!(found(&tenants.bob, "job=2"), "");
+    assert_eq!(found(&tenants.admin, "tenant=alice&job=2"), "2");
+    assert_eq!(found(&tenants.admin, "all=1&job=1"), "alice1 bob1");
+    assert_eq!(found(&tenants.admin, "all=1&job=2"), "alice2");
+    assert_eq!(found(&tenants.admin, "all=1&job=1&state=running"), "");
+    for (query, word) in
+        [("all=1&tenant=bob", "bad_query"), ("job=0", "bad_job"), ("job=x", "bad_job")]
+    {
+        let (status, refused) = tenants.admin.get(&format!("/jobs?{query}"));
+        assert_eq!((status, code(&refused)), (400, word), "{query}");
+    }
+    assert_eq!(found(&tenants.admin, "all=0&tenant=bob"), "1");
+}
+
+#[test]
 fn a_stream_of_another_tenants_job_is_audited_once() {
     let tenants = Tenants::start();
     tenants.alice.post("/jobs", &json!({"command": "echo hers", "stdin": ""}));
