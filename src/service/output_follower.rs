@@ -74,6 +74,12 @@ impl OutputFollower {
         self.position
     }
 
+    /// The length of the output now.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        self.log.progress().bytes_of(self.streams.only())
+    }
+
     /// Returns what stands at the position now, and waits for it if necessary. The position stays
     /// until [`advance`](Self::advance). Dropping the future loses nothing.
     ///

@@ -1,6 +1,6 @@
 //! `/jobs/{id}/stream`: the output and the states of a job as server-sent events.
 //!
-//! The id of an event is the position after its bytes, so that a client that comes back with the last
+//! The id of an event is the position of the next byte, so that a client that comes back with the last
 //! id it has seen (`Last-Event-ID`) gets the rest: no byte is lost or repeated. A position may be in the
 //! middle of a character.
 
@@ -22,7 +22,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
 use super::access::JobAccess;
-use super::output::STREAM_VALUES;
+use super::output::{FOLLOW_VALUES, STREAM_VALUES};
 use super::request::{ApiError, ApiState, QueryParams};
 use super::start_position::read_start;
 use crate::mcp::JobDetail;
@@ -39,7 +39,8 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// The parameters of the route.
-pub(in crate::http) const PARAMS: [&str; 5] = ["cursor", "since", "stream", "tail", "tenant"];
+pub(in crate::http) const PARAMS: [&str; 6] =
+    ["cursor", "follow", "since", "stream", "tail", "tenant"];
 
 /// Sends the output and the states of a job as events.
 pub(in crate::http) async fn job_stream(
@@ -54,8 +55,10 @@ pub(in crate::http) async fn job_stream(
     let stream = params.choice("stream", &STREAM_VALUES)?;
     let start = read_start(&params, "cursor")?.unwrap_or(StartAt::Position(0));
     let start = read_last_event_id(&headers)?.unwrap_or(start);
+    let follows = params.choice("follow", &FOLLOW_VALUES)?.unwrap_or(true);
     let job = access.find(&api, &job, ForeignAccess::ReadOutput).await?;
     let follower = OutputFollower::open(&job, stream, start).await?;
+    let until = (!follows).then(|| follower.length());
     let mut keep_alive = interval_at(Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
     keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let status = job.watch_status();
@@ -64,6 +67,7 @@ pub(in crate::http) async fn job_stream(
         access,
         job,
         follower,
+        until,
         status,
         shown: None,
         keep_alive,
@@ -92,6 +96,8 @@ struct JobEvents {
     access: JobAccess,
     job: JobHandle,
     follower: OutputFollower,
+    /// The length of the output at the beginning, if no later output is wanted.
+    until: Option<u64>,
     status: watch::Receiver<JobStatus>,
     /// The state that was sent last.
     shown: Option<JobPhase>,
@@ -128,6 +134,9 @@ impl JobEvents {
     /// Waits for output, for another state, or for the time of a comment. `None` if the server ends or
     /// the output cannot be read: the client comes back for the rest.
     async fn next_output(&mut self) -> Option<Bytes> {
+        if self.until.is_some_and(|until| self.follower.position() >= until) {
+            return Some(self.end_event().await);
+        }
         let piece = tokio::select! {
             biased;
             () = self.api.streams.cancelled() => return None,
@@ -143,14 +152,16 @@ impl JobEvents {
             OutputPiece::Missing(hole) => {
                 self.follower.advance(hole.end - hole.start);
                 let data = json!({"from": hole.start, "to": hole.end});
-                Some(format_event("gap", Some(hole.end), &data))
+                Some(format_event("gap", hole.end, &data))
             }
-            OutputPiece::Bytes { stream, bytes, may_grow } => match choose_form(&bytes, may_grow) {
-                PieceForm::Text(length) | PieceForm::Base64(length) => {
-                    Some(self.output_event(stream, &bytes[..length]))
+            OutputPiece::Bytes { stream, bytes, may_grow } => {
+                match choose_form(&bytes, may_grow && self.until.is_none()) {
+                    PieceForm::Text(length) | PieceForm::Base64(length) => {
+                        Some(self.output_event(stream, &bytes[..length]))
+                    }
+                    PieceForm::Wait => self.wait_for_rest(bytes.len() as u64).await,
                 }
-                PieceForm::Wait => self.wait_for_rest(bytes.len() as u64).await,
-            },
+            }
         }
     }
 
@@ -179,8 +190,12 @@ impl JobEvents {
                 _ = self.keep_alive.tick() => return Some(comment()),
             }
         }
+        Some(self.end_event().await)
+    }
+
+    async fn end_event(&mut self) -> Bytes {
         self.next = NextEvent::Nothing;
-        Some(format_event("end", Some(self.follower.position()), &self.describe().await))
+        format_event("end", self.follower.position(), &self.describe().await)
     }
 
     /// Returns an event if the state is another one than the last that was sent.
@@ -190,7 +205,7 @@ impl JobEvents {
             return None;
         }
         self.shown = Some(phase);
-        Some(format_event("state", None, &self.describe().await))
+        Some(format_event("state", self.follower.position(), &self.describe().await))
     }
 
     async fn state_event(&mut self) -> Bytes {
@@ -211,7 +226,7 @@ impl JobEvents {
         if let Some(stream) = stream {
             data["stream"] = json!(stream.name());
         }
-        format_event("output", Some(self.follower.position()), &data)
+        format_event("output", self.follower.position(), &data)
     }
 }
 
@@ -244,10 +259,9 @@ fn choose_form(bytes: &[u8], may_grow: bool) -> PieceForm {
     }
 }
 
-fn format_event(name: &str, id: Option<u64>, data: &Value) -> Bytes {
-    let id = id.map(|id| format!("id: {id}\n")).unwrap_or_default();
+fn format_event(name: &str, id: u64, data: &Value) -> Bytes {
     // JSON has no line breaks outside of texts, and escapes those inside.
-    format!("event: {name}\n{id}data: {data}\n\n").into()
+    format!("event: {name}\nid: {id}\ndata: {data}\n\n").into()
 }
 
 fn comment() -> Bytes {
@@ -301,7 +315,7 @@ mod tests {
 
     #[test]
     fn an_event_is_one_line_of_data() {
-        let event = format_event("output", Some(7), &json!({"text": "a\nb\r\u{2028}"}));
+        let event = format_event("output", 7, &json!({"text": "a\nb\r\u{2028}"}));
         let text = String::from_utf8(event.to_vec()).unwrap();
         assert_eq!(text, "event: output\nid: 7\ndata: {\"text\":\"a\\nb\\r\u{2028}\"}\n\n");
     }

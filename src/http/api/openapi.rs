@@ -287,7 +287,7 @@ fn describe_param(name: &str) -> Value {
         ),
         "stream" => (json!({"type": "string", "enum": ["stdout", "stderr"]}), "Only this stream"),
         "download" => (flag, "1: as a file"),
-        "follow" => (flag, "1: until the output is complete"),
+        "follow" => (flag, "1: until the output is complete; 0: the output that is there now"),
         "from" | "cursor" => (integer, "Position of the first byte"),
         "tail" => (integer, "Start at the last lines; with since, at the last lines since then"),
         "since" => (json!({"type": "string"}), "Start at a time (RFC 3339), or seconds ago"),

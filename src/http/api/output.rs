@@ -43,7 +43,7 @@ pub(super) const START: HeaderName = HeaderName::from_static("x-shellyard-start"
 pub(in crate::http) const PARAMS: [&str; 7] =
     ["download", "follow", "from", "since", "stream", "tail", "tenant"];
 
-const FOLLOW_VALUES: [(&str, bool); 2] = [("1", true), ("0", false)];
+pub(super) const FOLLOW_VALUES: [(&str, bool); 2] = [("1", true), ("0", false)];
 
 /// The use that the client makes of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

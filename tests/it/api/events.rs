@@ -189,10 +189,22 @@ fn bytes_that_were_not_kept_are_a_gap() {
 }
 
 #[test]
+fn without_following_the_stream_ends_with_what_is_there() {
+    let (mut server, [caller, _]) = start();
+    // The last byte begins a character whose rest never comes while the job runs.
+    let job = server.start("printf 'now \\303'; exec sleep 600");
+    server.wait_written(job, 5);
+    let events = read_all(&caller, stream(job, "?follow=0"));
+    assert_eq!(output(&events), b"now \xc3");
+    let end = events.last().expect("an end");
+    assert_eq!((end.name.as_str(), &end.data["state"]), ("end", &json!("running")));
+}
+
+#[test]
 fn a_bad_place_is_refused() {
     let (mut server, [caller, _]) = start();
     server.run("true");
-    for bad in ["?cursor=x", "?tail=1&cursor=1", "?stream=both", "?follow=1"] {
+    for bad in ["?cursor=x", "?tail=1&cursor=1", "?stream=both", "?follow=x"] {
         let (status, refused) = caller.get(&format!("/jobs/1/stream{bad}"));
         assert_eq!((status, code(&refused)), (400, "bad_query"), "{bad}");
     }
