@@ -22,7 +22,7 @@ use crate::process::{Host, JobConnectionDetector};
 use crate::service::{
     DEFAULT_LANE, LaneDefaults, LaneLimits, LiveSettings, PreviousServer, PumpGate, QueueLimits,
     Retention, RetentionBounds, ServiceSettings, SharedJobSettings, SubmissionDefaults,
-    TenantLimits,
+    TenantLimits, Watchdog,
 };
 use crate::spec::RunLimits;
 use crate::telemetry::logging::{LineFormat, LoggingSettings};
@@ -252,6 +252,7 @@ fn job_settings(
         places: Arc::new(places),
         journal: None,
         pumps: PumpGate::default(),
+        watchdog: Watchdog::default(),
     })
 }
 

@@ -15,13 +15,13 @@ use super::job_guard::JobGuard;
 use super::messages::{Address, JobMsg, PumpProbe, ReapedLeader};
 use super::output_pump::{OutputBounds, Pump};
 use super::pump_gate::PumpGate;
-use super::start::{self, JobVariables, OwnShell, RecentStart, build_launch};
+use super::start::{self, JobVariables, OwnShell, build_launch};
 use super::state::{self, Effect, Event, Grace, Pace, State, Streams, TreeRemains};
 use super::stdin_writer::{
     InputError, InputReceipt, JobInput, KeyPress, PlainKey, StdinEnd, StdinWriteError, StdinWriter,
 };
 use super::timers::{OutputActivity, Timer, Timers};
-use super::watchdog::Watch;
+use super::watchdog::{Watch, Watchdog};
 use crate::block_in_place;
 use crate::confinement::SandboxPaths;
 use crate::journal::{Journal, JournalError};
@@ -29,7 +29,7 @@ use crate::outcome::{JobEnding, KillNote, Outcome, ResourceUsage, SIGTERM, Start
 use crate::output::redaction::Redactor;
 use crate::output::{LogStorage, Quota};
 use crate::process::shell::ShellChoice;
-use crate::process::{Host, PipelineReport, Process, ProcessTree, TerminalSize};
+use crate::process::{Host, PipelineReport, Process, ProcessTree, RecentStart, TerminalSize};
 use crate::spec::Stdin;
 use crate::telemetry::ActorKind;
 use crate::telemetry::events::{self, CountedMessage, LiveActor, SurvivingJob};
@@ -61,8 +61,10 @@ pub struct SharedJobSettings {
     pub places: Arc<SandboxPaths>,
     /// The journal of a durable server.
     pub journal: Option<Journal>,
-    /// Stops all pumps before another server takes over.
+    /// Stops all pumps before another server takes over, and gives threads to the busy ones.
     pub pumps: PumpGate,
+    /// Watches the limits that the kernel does not enforce.
+    pub watchdog: Watchdog,
 }
 
 #[derive(Debug)]
@@ -254,12 +256,13 @@ impl Job {
             Err(why) => return self.continue_start(Err(why), myself),
         };
         let host = Arc::clone(&self.guard.settings.host);
-        let recent_start = self.recent_start.insert(RecentStart::begin());
+        let recent_start = self.recent_start.insert(host.recent_starts().enter());
         if recent_start.is_alone()
             && OwnShell::from_spec(self.guard.spec()) == OwnShell::Yes
             && host.is_quick_to_start(&launch)
         {
-            return self.continue_start(start::start_here(&host, &launch), myself);
+            let started = start::start_here(&host, &launch, recent_start);
+            return self.continue_start(started, myself);
         }
         let actor = myself.clone();
         let starting = async move {
@@ -353,7 +356,9 @@ impl Job {
             return Err(StartError::System { program, why });
         };
         let tree = self.guard.set_tree(tree);
-        self._watch = Watch::start(Arc::clone(&tree), &self.guard.spec().resources, myself.clone());
+        let limits = &self.guard.spec().resources;
+        let watchdog = &self.guard.settings.watchdog;
+        self._watch = watchdog.watch(Arc::clone(&tree), limits, myself.clone());
         self.report = report;
         self.stdin = stdin.map(StdinWriter::start);
         let bounds = OutputBounds::new(self.guard.id(), self.guard.spec());

@@ -9,15 +9,9 @@ use std::ops::RangeInclusive;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use tokio::sync::Semaphore;
-
 use super::output_pump::Pump;
 use super::pipe_reader::PipeRead;
 use crate::spec::Stream;
-
-/// The number of floods that have a thread at the same time. More would not be faster; other floods
-/// stay with the runtime.
-static PERMITS: Semaphore = Semaphore::const_new(4);
 
 /// The bytes of one turn from which on it is part of a flood.
 const FLOOD_TURN: u64 = 16 * 1024;
@@ -47,7 +41,7 @@ pub(super) async fn carry_flood(mut pump: Pump) -> Option<Pump> {
         if pump.is_gate_closed() {
             break;
         }
-        let Ok(permit) = PERMITS.try_acquire() else { break };
+        let Some(permit) = pump.try_flood_permit() else { break };
         let reason;
         (pump, reason) = pump.run_on_blocking_thread(pump_until_calm).await?;
         drop(permit);

@@ -1,4 +1,9 @@
-//! Stops all pumps of a server before another server takes over its jobs.
+//! What the pumps of a server share: the gate that stops them before another server takes over its
+//! jobs, and the threads for floods.
+
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -6,10 +11,22 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 /// The gate that all pumps of a server pass: once it is closed, they read no further byte. Clones
 /// are cheap and share the gate.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct PumpGate {
     closed: CancellationToken,
     pumps: TaskTracker,
+    flood_permits: Arc<Semaphore>,
+}
+
+/// The number of floods that have a thread at the same time. More would not be faster; other floods
+/// stay with the runtime.
+const FLOOD_THREADS: usize = 4;
+
+impl Default for PumpGate {
+    fn default() -> Self {
+        let flood_permits = Arc::new(Semaphore::new(FLOOD_THREADS));
+        Self { closed: CancellationToken::new(), pumps: TaskTracker::new(), flood_permits }
+    }
 }
 
 impl PumpGate {
@@ -29,6 +46,11 @@ impl PumpGate {
     /// Returns once the gate is closed. Cancel-safe.
     pub(super) async fn wait_until_closed(&self) {
         self.closed.cancelled().await;
+    }
+
+    /// Returns the right to a thread for a flood, if one is free.
+    pub(super) fn try_flood_permit(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.flood_permits).try_acquire_owned().ok()
     }
 
     /// Counts a pump as running for as long as the result exists.

@@ -9,8 +9,8 @@
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, LazyLock};
+use std::time::Instant;
 
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -19,63 +19,17 @@ use tokio::time::timeout;
 use super::actor::SharedJobSettings;
 use super::job_guard::{JobGuard, keep_name};
 use super::messages::UnownedProcess;
-use super::spawn_pool::{self, Backlog};
 
 use crate::confinement::SandboxProfile;
 use crate::environment::{JobEnvironment, is_for_unconfined_jobs};
 use crate::outcome::StartError;
 use crate::process::shell::{self, ShellChoice, ShellInvocation};
 use crate::process::{
-    Cwd, EnvVariable, Host, LaunchStdin, Process, ProcessLaunch, ReportMode, SandboxSpec,
+    Cwd, EnvVariable, Host, LaunchStdin, Process, ProcessLaunch, RecentStart, ReportMode,
+    SPAWN_PATIENCE, SandboxSpec, SpawnBacklog,
 };
 use crate::spec::{JobProgram, JobSpec, ShellUse, Stdin};
 use crate::trace::TraceContext;
-
-/// The time during which a job counts as just started: it is busy then, whatever it does later.
-const YOUTH: Duration = Duration::from_millis(50);
-/// A spawn that took longer had to wait for a processor.
-const SOON: Duration = Duration::from_millis(2);
-/// The time for which the host then counts as busy.
-const BUSY: Duration = Duration::from_millis(500);
-
-static RECENT_STARTS: Mutex<RecentStarts> =
-    Mutex::new(RecentStarts { young: Vec::new(), last: 0, busy_until: None });
-
-/// The jobs that may need a processor now.
-#[derive(Debug)]
-struct RecentStarts {
-    /// Jobs that have just started, by a number of their own.
-    young: Vec<(u64, Instant)>,
-    last: u64,
-    busy_until: Option<Instant>,
-}
-
-impl RecentStarts {
-    /// Adds a start. The result says whether there is a processor for it.
-    fn enter(&mut self, now: Instant) -> RecentStart {
-        self.young.retain(|(_, since)| now.saturating_duration_since(*since) < YOUTH);
-        let is_busy = self.busy_until.is_some_and(|until| now < until);
-        let is_alone = self.young.is_empty() && !is_busy;
-        self.last += 1;
-        self.young.push((self.last, now));
-        RecentStart { number: self.last, is_alone }
-    }
-
-    fn leave(&mut self, number: u64) {
-        self.young.retain(|(young, _)| *young != number);
-    }
-
-    /// Notes the duration of a spawn that a runtime thread waited for.
-    fn note(&mut self, now: Instant, took: Duration) {
-        if took > SOON {
-            self.busy_until = Some(now + BUSY);
-        }
-    }
-}
-
-fn lock_recent_starts() -> MutexGuard<'static, RecentStarts> {
-    RECENT_STARTS.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// The answer to the question whether a program is the server's own shell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,38 +47,15 @@ impl OwnShell {
     }
 }
 
-/// The entry of one job among the recent starts: held from before its process is created until its
-/// end.
-#[derive(Debug)]
-pub(super) struct RecentStart {
-    number: u64,
-    /// `true` if no other job had just started, and the host did not count as busy, when this job
-    /// came.
-    is_alone: bool,
-}
-
-impl RecentStart {
-    pub(super) fn begin() -> Self {
-        lock_recent_starts().enter(Instant::now())
-    }
-
-    pub(super) const fn is_alone(&self) -> bool {
-        self.is_alone
-    }
-}
-
-impl Drop for RecentStart {
-    fn drop(&mut self) {
-        lock_recent_starts().leave(self.number);
-    }
-}
-
 /// Starts a process on this thread, which waits for it.
-pub(super) fn start_here(host: &Host, launch: &ProcessLaunch) -> Result<Process, StartError> {
+pub(super) fn start_here(
+    host: &Host,
+    launch: &ProcessLaunch,
+    recent_start: &RecentStart,
+) -> Result<Process, StartError> {
     let begun = Instant::now();
     let started = host.spawn(launch);
-    let now = Instant::now();
-    lock_recent_starts().note(now, now - begun);
+    recent_start.note_spawn(begun.elapsed());
     started
 }
 
@@ -146,18 +77,19 @@ pub(super) async fn start_elsewhere(
         // If the caller has stopped waiting, the process is ended.
         drop(tell.send(parent.spawn(&launch).map(UnownedProcess::new)));
     };
-    spawn_pool::call(Box::new(spawn))
+    host.spawn_pool()
+        .call(spawn)
         .map_err(|error| StartError::from_system(program.clone(), &error))?;
-    let mut pause = spawn_pool::PATIENCE;
+    let mut pause = SPAWN_PATIENCE;
     let told = loop {
         if let Ok(told) = timeout(pause, &mut told).await {
             break told;
         }
         host.restore_oom_score();
-        pause = match spawn_pool::replace_stuck_thread() {
-            Backlog::Waiting => spawn_pool::PATIENCE,
+        pause = match host.spawn_pool().replace_stuck_thread() {
+            SpawnBacklog::Waiting => SPAWN_PATIENCE,
             // Nothing else waits for a thread: our own spawn is slow, so check less often.
-            Backlog::Empty => 2 * pause,
+            SpawnBacklog::Empty => 2 * pause,
         };
     };
     let why = "its start broke off".to_owned();
@@ -387,36 +319,11 @@ mod tests {
         let elsewhere = start_elsewhere(host(), build_launch("exit 3")).await.unwrap();
         let elsewhere = elsewhere.into_owned("sh".to_owned()).unwrap();
         assert!(host().is_quick_to_start(&build_launch("exit 4")), "its directory was seen");
-        let here = start_here(&host(), &build_launch("exit 4")).unwrap();
+        let here =
+            start_here(&host(), &build_launch("exit 4"), &host().recent_starts().enter()).unwrap();
         let code = |exit: process::Exit| exit.status;
         assert_eq!(code(elsewhere.leader.wait().await.unwrap()), process::ExitKind::Code(3));
         assert_eq!(code(here.leader.wait().await.unwrap()), process::ExitKind::Code(4));
-    }
-
-    #[test]
-    fn who_comes_beside_one_that_has_just_begun_is_not_alone() {
-        let mut starts = RecentStarts { young: Vec::new(), last: 0, busy_until: None };
-        let start = Instant::now();
-        let enter = |starts: &mut RecentStarts, millis| {
-            let recent_start = starts.enter(start + Duration::from_millis(millis));
-            let number = recent_start.number;
-            let is_alone = recent_start.is_alone;
-            // The entry belongs to this test's list, not to that of the program.
-            std::mem::forget(recent_start);
-            (number, is_alone)
-        };
-        let (first, alone) = enter(&mut starts, 0);
-        assert!(alone && !enter(&mut starts, 49).1);
-        assert!(enter(&mut starts, 200).1, "those before are no longer young");
-        let (last, _) = enter(&mut starts, 210);
-        for number in [first, last - 1, last] {
-            starts.leave(number);
-        }
-        assert!(enter(&mut starts, 211).1, "they have ended");
-        starts.note(start + Duration::from_millis(300), SOON);
-        assert!(enter(&mut starts, 400).1);
-        starts.note(start + Duration::from_millis(500), SOON * 2);
-        assert!(!enter(&mut starts, 999).1 && enter(&mut starts, 1050).1, "the host was busy");
     }
 
     #[tokio::test]

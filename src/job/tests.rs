@@ -65,6 +65,7 @@ pub(crate) fn settings() -> Arc<SharedJobSettings> {
         places: Arc::default(),
         journal: None,
         pumps: PumpGate::default(),
+        watchdog: Watchdog::default(),
     })
 }
 

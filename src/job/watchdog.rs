@@ -28,13 +28,32 @@ use crate::outcome::LimitKind;
 use crate::process::{self, HostLoad, ProcessTree, TreeLoad};
 use crate::telemetry::events;
 
-static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
-    jobs: BTreeMap::new(),
-    last: 0,
-    thread: ThreadState::Missing,
-    pause: SAMPLE_INTERVAL,
-});
-static WAKE: Condvar = Condvar::new();
+/// The watchdog of one server. Clones are cheap and share its thread, which ends with the last of
+/// them and of the [`Watch`]es.
+#[derive(Debug, Clone, Default)]
+pub struct Watchdog {
+    handle: Arc<WatchdogHandle>,
+}
+
+/// Ends the thread when it is dropped.
+#[derive(Debug, Default)]
+struct WatchdogHandle {
+    shared: Arc<SharedRegistry>,
+}
+
+impl Drop for WatchdogHandle {
+    fn drop(&mut self) {
+        self.shared.lock().is_closed = true;
+        self.shared.wake.notify_all();
+    }
+}
+
+/// The registry, which the jobs change and the thread reads.
+#[derive(Debug, Default)]
+struct SharedRegistry {
+    registry: Mutex<Registry>,
+    wake: Condvar,
+}
 
 #[derive(Debug)]
 struct Registry {
@@ -43,6 +62,20 @@ struct Registry {
     thread: ThreadState,
     /// The time that the thread sleeps before the next sample of the host load.
     pause: Duration,
+    /// No job will be added any more.
+    is_closed: bool,
+}
+
+impl Default for Registry {
+    fn default() -> Self {
+        Self {
+            jobs: BTreeMap::new(),
+            last: 0,
+            thread: ThreadState::Missing,
+            pause: SAMPLE_INTERVAL,
+            is_closed: false,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,17 +115,19 @@ enum WatchState {
 /// A guard: the job is watched until it is dropped.
 #[derive(Debug)]
 pub(super) struct Watch {
+    watchdog: Watchdog,
     number: u64,
 }
 
-impl Watch {
+impl Watchdog {
     /// Watches a job, whose actor is told when it exceeds a limit. `None` if there is nothing to
     /// watch: no limit, or only limits for which the kernel ends the job itself.
-    pub(super) fn start(
+    pub(super) fn watch(
+        &self,
         tree: Arc<ProcessTree>,
         limits: &ResourceLimits,
         actor: Address,
-    ) -> Option<Self> {
+    ) -> Option<Watch> {
         let processes = limits.processes;
         let limits = tree.unenforced_limits(limits);
         if (limits.memory, limits.cpu, processes) == (None, None, None) {
@@ -100,21 +135,17 @@ impl Watch {
         }
         let standing = WatchState::Within(Headroom::new_unused(&limits));
         let peak = UsedResources::default();
-        let mut registry = lock_registry();
-        registry.last += 1;
-        let number = registry.last;
         let since = Instant::now();
         let quick_count = ProcessCount::default();
         let job = WatchedJob { tree, limits, processes, actor, since, peak, quick_count, standing };
-        registry.jobs.insert(number, job);
-        registry.wake_thread();
-        Some(Self { number })
+        let number = self.handle.shared.add(job);
+        Some(Watch { watchdog: self.clone(), number })
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        lock_registry().jobs.remove(&self.number);
+        self.watchdog.handle.shared.lock().jobs.remove(&self.number);
     }
 }
 
@@ -127,22 +158,6 @@ impl WatchedJob {
 }
 
 impl Registry {
-    fn wake_thread(&mut self) {
-        if self.thread == ThreadState::Missing {
-            match thread::Builder::new().name("watchdog".to_owned()).spawn(run) {
-                Ok(_) => self.thread = ThreadState::Runs,
-                // The next job tries to start the thread again.
-                Err(error) => events::watchdog_not_started(&error),
-            }
-        }
-        // Of many jobs that start in a row only the first wakes the thread, since each wake-up
-        // costs the starting job time.
-        if self.thread == ThreadState::Idle || self.pause > SAMPLE_INTERVAL {
-            self.pause = SAMPLE_INTERVAL;
-            WAKE.notify_all();
-        }
-    }
-
     /// Returns the longest time for which a job was in no survey; `surveyed` is the time of the
     /// last one.
     fn longest_unseen(&self, surveyed: Instant) -> Duration {
@@ -161,230 +176,265 @@ impl Registry {
     }
 }
 
-fn lock_registry() -> MutexGuard<'static, Registry> {
-    REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
-}
+impl SharedRegistry {
+    fn lock(&self) -> MutexGuard<'_, Registry> {
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 
-/// Reads the load of the host on which the watched jobs run; `None` if there are no jobs, or if the
-/// kernel does not report it.
-fn sample_host_load() -> Option<HostLoad> {
-    let tree = lock_registry().jobs.values().next().map(|job| Arc::clone(&job.tree))?;
-    tree.read_host_load()
-}
-
-fn run() {
-    // Otherwise hundreds of busy processes would delay this thread.
-    process::raise_thread_priority();
-    let processors = thread::available_parallelism().map_or(1, |count| count.get() as u32);
-    let mut surveyed = Instant::now();
-    let host_load = None;
-    let jobs_cpu = None;
-    let took = Duration::ZERO;
-    let mut last = LastSurvey { host_load, jobs_cpu, took, interval: SURVEY_INTERVAL, processors };
-    let mut before = None;
-    let mut newest = 0;
-    let mut cpu_use = CpuUse::Some;
-    loop {
-        if wait_for_jobs() == WasIdle::Yes {
-            last.rebase(sample_host_load());
-        }
-        let room = lock_registry().least_room();
-        let (pause, latest) = wait_for_next_sample(last.count(&room));
-        let room = lock_registry().least_room();
-        let now = sample_host_load();
-        let has_grown = last.count(&room).has_grown(now.map(|now| now.tasks));
-        let samples = LoadSamples { before, now };
-        if newest != latest || samples.has_grown(&room) {
-            last.interval = SURVEY_INTERVAL;
-        }
-        if newest != latest {
-            // The new job may run outside the cgroups in which CPU time is counted.
-            last.jobs_cpu = None;
-        }
-        let since = surveyed.elapsed();
-        let unseen = lock_registry().longest_unseen(surveyed);
-        if last.is_over(since, unseen, now, &room) {
-            // Measured in CPU time: beside a fork bomb this thread waits long for a processor.
-            let begun = process::thread_cpu_time();
-            let count = LastSurvey { host_load: now, ..last }.count(&room);
-            cpu_use = survey_jobs(count, cpu_use);
-            let interval = last.next_interval(cpu_use);
-            let jobs_cpu = now.and_then(|now| now.jobs_cpu);
-            let took = process::thread_cpu_time().saturating_sub(begun);
-            last = LastSurvey { host_load: now, jobs_cpu, took, interval, processors };
-            surveyed = Instant::now();
-        } else {
-            if has_grown {
-                count_tasks(&list_jobs());
+    /// Adds a job and returns its number.
+    fn add(self: &Arc<Self>, job: WatchedJob) -> u64 {
+        let mut registry = self.lock();
+        registry.last += 1;
+        let number = registry.last;
+        registry.jobs.insert(number, job);
+        if registry.thread == ThreadState::Missing {
+            let shared = Arc::clone(self);
+            let run = move || shared.run();
+            match thread::Builder::new().name("watchdog".to_owned()).spawn(run) {
+                Ok(_) => registry.thread = ThreadState::Runs,
+                // The next job tries to start the thread again.
+                Err(error) => events::watchdog_not_started(&error),
             }
-            last.rebase(now);
         }
-        let pause = last.pause(pause, samples, &room);
-        let mut registry = lock_registry();
-        // A job that came meanwhile is sampled soon.
-        registry.pause = if registry.last == latest { pause } else { SAMPLE_INTERVAL };
-        drop(registry);
-        (before, newest) = (now, latest);
+        // Of many jobs that start in a row only the first wakes the thread, since each wake-up
+        // costs the starting job time.
+        if registry.thread == ThreadState::Idle || registry.pause > SAMPLE_INTERVAL {
+            registry.pause = SAMPLE_INTERVAL;
+            self.wake.notify_all();
+        }
+        number
     }
-}
 
-/// The answer to the question whether there was a time without watched jobs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum WasIdle {
-    Yes,
-    No,
-}
-
-/// Sleeps while no job is watched.
-fn wait_for_jobs() -> WasIdle {
-    let mut slept = WasIdle::No;
-    let nobody = |registry: &mut Registry| {
-        let is_nobody = registry.jobs.is_empty();
-        if is_nobody {
-            slept = WasIdle::Yes;
-        }
-        registry.thread = if is_nobody { ThreadState::Idle } else { ThreadState::Runs };
-        is_nobody
-    };
-    drop(WAKE.wait_while(lock_registry(), nobody));
-    slept
-}
-
-/// Sleeps for the pause, or until a job is added or the host has more tasks than `count` allows.
-/// Returns the pause and the number of the newest job.
-fn wait_for_next_sample(count: TaskCount) -> (Duration, u64) {
-    let mut registry = lock_registry();
-    let pause = registry.pause;
-    let is_quiet = |registry: &mut Registry| registry.pause == pause;
-    let end = Instant::now() + pause;
-    loop {
-        let rest = end.saturating_duration_since(Instant::now());
-        let waited = WAKE.wait_timeout_while(registry, rest.min(count.pause), is_quiet);
-        let (awake, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
-        let found = (awake.pause, awake.last);
-        drop(awake);
-        // At the end of the pause the next sample shows the same.
-        let is_over = rest <= count.pause || !timeout.timed_out();
-        if is_over || count.has_grown(process::host_tasks()) {
-            return found;
-        }
-        registry = lock_registry();
+    /// Reads the load of the host on which the watched jobs run; `None` if there are no jobs, or if the
+    /// kernel does not report it.
+    fn sample_host_load(&self) -> Option<HostLoad> {
+        let tree = self.lock().jobs.values().next().map(|job| Arc::clone(&job.tree))?;
+        tree.read_host_load()
     }
-}
 
-/// Returns the watched jobs with their numbers.
-fn list_jobs() -> Vec<(u64, WatchedJob)> {
-    lock_registry().jobs.iter().map(|(number, job)| (*number, job.clone())).collect()
-}
+    fn run(&self) {
+        // Otherwise hundreds of busy processes would delay this thread.
+        process::raise_thread_priority();
+        let processors = thread::available_parallelism().map_or(1, |count| count.get() as u32);
+        let mut surveyed = Instant::now();
+        let host_load = None;
+        let jobs_cpu = None;
+        let took = Duration::ZERO;
+        let mut last =
+            LastSurvey { host_load, jobs_cpu, took, interval: SURVEY_INTERVAL, processors };
+        let mut before = None;
+        let mut newest = 0;
+        let mut cpu_use = CpuUse::Some;
+        loop {
+            match self.wait_for_jobs() {
+                JobsFound::AtOnce => {}
+                JobsFound::AfterSleep => last.rebase(self.sample_host_load()),
+                JobsFound::NeverAgain => return,
+            }
+            let room = self.lock().least_room();
+            let (pause, latest) = self.wait_for_next_sample(last.count(&room));
+            let room = self.lock().least_room();
+            let now = self.sample_host_load();
+            let has_grown = last.count(&room).has_grown(now.map(|now| now.tasks));
+            let samples = LoadSamples { before, now };
+            if newest != latest || samples.has_grown(&room) {
+                last.interval = SURVEY_INTERVAL;
+            }
+            if newest != latest {
+                // The new job may run outside the cgroups in which CPU time is counted.
+                last.jobs_cpu = None;
+            }
+            let since = surveyed.elapsed();
+            let unseen = self.lock().longest_unseen(surveyed);
+            if last.is_over(since, unseen, now, &room) {
+                // Measured in CPU time: beside a fork bomb this thread waits long for a processor.
+                let begun = process::thread_cpu_time();
+                let count = LastSurvey { host_load: now, ..last }.count(&room);
+                cpu_use = self.survey_jobs(count, cpu_use);
+                let interval = last.next_interval(cpu_use);
+                let jobs_cpu = now.and_then(|now| now.jobs_cpu);
+                let took = process::thread_cpu_time().saturating_sub(begun);
+                last = LastSurvey { host_load: now, jobs_cpu, took, interval, processors };
+                surveyed = Instant::now();
+            } else {
+                if has_grown {
+                    self.count_tasks(&self.list_jobs());
+                }
+                last.rebase(now);
+            }
+            let pause = last.pause(pause, samples, &room);
+            let mut registry = self.lock();
+            // A job that came meanwhile is sampled soon.
+            registry.pause = if registry.last == latest { pause } else { SAMPLE_INTERVAL };
+            drop(registry);
+            (before, newest) = (now, latest);
+        }
+    }
 
-/// Ends the jobs with too many tasks. In a cgroup they are counted by a short read; elsewhere in the
-/// leader's session, by one pass over the numbers of all processes, and from parent to child, by a
-/// short read for each. A job that has passed a limit is being ended already.
-fn count_tasks(jobs: &[(u64, WatchedJob)]) {
-    let sessions = LazyCell::new(process::count_processes_by_session);
-    for (number, job) in jobs.iter().filter(|(_, job)| job.standing != WatchState::Ending) {
-        let Some(limit) = job.processes else { continue };
-        match job.tree.tasks_in_cgroup() {
-            Some(tasks) => {
-                if let Some(which) = overuse::find_task_limit(job.processes, tasks) {
-                    end(*number, job, which, &TreeLoad::default());
+    /// Sleeps while no job is watched.
+    fn wait_for_jobs(&self) -> JobsFound {
+        let mut found = JobsFound::AtOnce;
+        let nobody = |registry: &mut Registry| {
+            let is_nobody = registry.jobs.is_empty();
+            if is_nobody {
+                found = JobsFound::AfterSleep;
+            }
+            registry.thread = if is_nobody { ThreadState::Idle } else { ThreadState::Runs };
+            is_nobody && !registry.is_closed
+        };
+        let registry = self.wake.wait_while(self.lock(), nobody);
+        let registry = registry.unwrap_or_else(PoisonError::into_inner);
+        if registry.jobs.is_empty() { JobsFound::NeverAgain } else { found }
+    }
+
+    /// Sleeps for the pause, or until a job is added or the host has more tasks than `count` allows.
+    /// Returns the pause and the number of the newest job.
+    fn wait_for_next_sample(&self, count: TaskCount) -> (Duration, u64) {
+        let mut registry = self.lock();
+        let pause = registry.pause;
+        let is_quiet = |registry: &mut Registry| registry.pause == pause;
+        let end = Instant::now() + pause;
+        loop {
+            let rest = end.saturating_duration_since(Instant::now());
+            let waited = self.wake.wait_timeout_while(registry, rest.min(count.pause), is_quiet);
+            let (awake, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+            let found = (awake.pause, awake.last);
+            drop(awake);
+            // At the end of the pause the next sample shows the same.
+            let is_over = rest <= count.pause || !timeout.timed_out();
+            if is_over || count.has_grown(process::host_tasks()) {
+                return found;
+            }
+            registry = self.lock();
+        }
+    }
+
+    /// Returns the watched jobs with their numbers.
+    fn list_jobs(&self) -> Vec<(u64, WatchedJob)> {
+        self.lock().jobs.iter().map(|(number, job)| (*number, job.clone())).collect()
+    }
+
+    /// Ends the jobs with too many tasks. In a cgroup they are counted by a short read; elsewhere in the
+    /// leader's session, by one pass over the numbers of all processes, and from parent to child, by a
+    /// short read for each. A job that has passed a limit is being ended already.
+    fn count_tasks(&self, jobs: &[(u64, WatchedJob)]) {
+        let sessions = LazyCell::new(process::count_processes_by_session);
+        for (number, job) in jobs.iter().filter(|(_, job)| job.standing != WatchState::Ending) {
+            let Some(limit) = job.processes else { continue };
+            match job.tree.tasks_in_cgroup() {
+                Some(tasks) => {
+                    if let Some(which) = overuse::find_task_limit(job.processes, tasks) {
+                        self.end(*number, job, which, &TreeLoad::default());
+                    }
+                }
+                None => {
+                    let in_session = job.tree.tasks_in_session(&sessions);
+                    let max_expected = job.quick_count.max_expected(limit);
+                    let processes = in_session.max(job.tree.count_members(max_expected));
+                    self.judge_quick_count(*number, job, limit, processes);
                 }
             }
-            None => {
-                let in_session = job.tree.tasks_in_session(&sessions);
-                let max_expected = job.quick_count.max_expected(limit);
-                let processes = in_session.max(job.tree.count_members(max_expected));
-                judge_quick_count(*number, job, limit, processes);
+        }
+    }
+
+    /// Ends a job with too many tasks, given a quick count of its processes. The job is stopped for a
+    /// moment only if more than its limit of those may be alive.
+    fn judge_quick_count(&self, number: u64, job: &WatchedJob, limit: u64, processes: u64) {
+        if self.with_job(number, |job| job.quick_count.record(limit, processes)) == Some(true) {
+            self.count_stopped(number, job);
+        }
+    }
+
+    /// Counts the living tasks of a job while it is stopped: the group of its leader first, which takes
+    /// one call, and then those that left it.
+    fn count_stopped(&self, number: u64, job: &WatchedJob) {
+        job.tree.pause_group();
+        let stopped = job.tree.stop_descendants();
+        let loads = process::measure_trees(&[Arc::clone(&job.tree)]);
+        for load in &loads {
+            match overuse::find_task_limit(job.processes, load.tasks) {
+                Some(which) => self.end(number, job, which, load),
+                None => {
+                    stopped.resume();
+                    job.tree.resume_group();
+                    let in_session =
+                        job.tree.tasks_in_session(&process::count_processes_by_session());
+                    let all = in_session.max(job.tree.count_members(u64::MAX));
+                    self.with_job(number, |job| job.quick_count.record_alive(all, load.tasks));
+                }
             }
         }
     }
-}
 
-/// Ends a job with too many tasks, given a quick count of its processes. The job is stopped for a
-/// moment only if more than its limit of those may be alive.
-fn judge_quick_count(number: u64, job: &WatchedJob, limit: u64, processes: u64) {
-    if with_job(number, |job| job.quick_count.record(limit, processes)) == Some(true) {
-        count_stopped(number, job);
+    /// Calls `act` with the entry of a job, if it is still watched.
+    fn with_job<T>(&self, number: u64, act: impl FnOnce(&mut WatchedJob) -> T) -> Option<T> {
+        self.lock().jobs.get_mut(&number).map(act)
     }
-}
 
-/// Counts the living tasks of a job while it is stopped: the group of its leader first, which takes
-/// one call, and then those that left it.
-fn count_stopped(number: u64, job: &WatchedJob) {
-    job.tree.pause_group();
-    let stopped = job.tree.stop_descendants();
-    let loads = process::measure_trees(&[Arc::clone(&job.tree)]);
-    for load in &loads {
-        match overuse::find_task_limit(job.processes, load.tasks) {
-            Some(which) => end(number, job, which, load),
-            None => {
-                stopped.resume();
-                job.tree.resume_group();
-                let in_session = job.tree.tasks_in_session(&process::count_processes_by_session());
-                let all = in_session.max(job.tree.count_members(u64::MAX));
-                with_job(number, |job| job.quick_count.record_alive(all, load.tasks));
+    /// Surveys all processes of the host, once for all jobs, and says whether any job used CPU time
+    /// since the last survey, which gave `before`. Memory is measured last, while `count` leaves time for it.
+    fn survey_jobs(&self, count: TaskCount, before: CpuUse) -> CpuUse {
+        let mut jobs = self.list_jobs();
+        self.count_tasks(&jobs);
+        jobs.retain(|(_, job)| job.needs_survey());
+        if jobs.is_empty() {
+            // The kernel enforces all limits, and CPU time was not measured.
+            return CpuUse::Some;
+        }
+        let trees: Vec<_> = jobs.iter().map(|(_, job)| Arc::clone(&job.tree)).collect();
+        let loads = process::measure_trees(&trees);
+        let (many, rest): (Vec<_>, Vec<_>) =
+            jobs.iter().zip(&loads).partition(|((_, job), load)| {
+                overuse::find_task_limit(job.limits.processes, load.tasks).is_some()
+            });
+        for ((number, job), load) in many {
+            if let Some(which) = overuse::find_task_limit(job.limits.processes, load.tasks) {
+                self.end(*number, job, which, load);
             }
         }
-    }
-}
-
-/// Calls `act` with the entry of a job, if it is still watched.
-fn with_job<T>(number: u64, act: impl FnOnce(&mut WatchedJob) -> T) -> Option<T> {
-    lock_registry().jobs.get_mut(&number).map(act)
-}
-
-/// Surveys all processes of the host, once for all jobs, and says whether any job used CPU time
-/// since the last survey, which gave `before`. Memory is measured last, while `count` leaves time for it.
-fn survey_jobs(count: TaskCount, before: CpuUse) -> CpuUse {
-    let mut jobs = list_jobs();
-    count_tasks(&jobs);
-    jobs.retain(|(_, job)| job.needs_survey());
-    if jobs.is_empty() {
-        // The kernel enforces all limits, and CPU time was not measured.
-        return CpuUse::Some;
-    }
-    let trees: Vec<_> = jobs.iter().map(|(_, job)| Arc::clone(&job.tree)).collect();
-    let loads = process::measure_trees(&trees);
-    let (many, rest): (Vec<_>, Vec<_>) = jobs.iter().zip(&loads).partition(|((_, job), load)| {
-        overuse::find_task_limit(job.limits.processes, load.tasks).is_some()
-    });
-    for ((number, job), load) in many {
-        if let Some(which) = overuse::find_task_limit(job.limits.processes, load.tasks) {
-            end(*number, job, which, load);
-        }
-    }
-    let mut cpu_use = CpuUse::None;
-    let has_time = || count.has_time(process::host_tasks(), before);
-    for ((number, job), load) in rest {
-        let Some(used) = measure_usage(job, load, has_time) else { return CpuUse::Unknown };
-        let peak = job.peak.max_of_both(used);
-        if peak.cpu > job.peak.cpu {
-            cpu_use = CpuUse::Some;
-        }
-        let found = overuse::judge(&job.limits, &used, &peak);
-        with_job(*number, |job| {
-            job.peak = peak;
-            if let (WatchState::Within(room), Ok(left)) = (&mut job.standing, found) {
-                *room = left;
+        let mut cpu_use = CpuUse::None;
+        let has_time = || count.has_time(process::host_tasks(), before);
+        for ((number, job), load) in rest {
+            let Some(used) = measure_usage(job, load, has_time) else { return CpuUse::Unknown };
+            let peak = job.peak.max_of_both(used);
+            if peak.cpu > job.peak.cpu {
+                cpu_use = CpuUse::Some;
             }
-        });
-        if let Err(which) = found {
-            end(*number, job, which, load);
+            let found = overuse::judge(&job.limits, &used, &peak);
+            self.with_job(*number, |job| {
+                job.peak = peak;
+                if let (WatchState::Within(room), Ok(left)) = (&mut job.standing, found) {
+                    *room = left;
+                }
+            });
+            if let Err(which) = found {
+                self.end(*number, job, which, load);
+            }
+        }
+        cpu_use
+    }
+
+    /// Tells a job's actor that the job exceeded this limit. A job that harms others is stopped here at
+    /// once: beside a fork bomb it may take long until the actor gets a processor, or a thread to end
+    /// the job.
+    fn end(&self, number: u64, job: &WatchedJob, which: LimitKind, load: &TreeLoad) {
+        self.with_job(number, |job| job.standing = WatchState::Ending);
+        // The actor hears of the limit before it hears of the leader's end, so the limit is the outcome.
+        job.actor.send(JobMsg::LimitHit(which));
+        if is_urgent(which) {
+            job.tree.stop_growth(load);
         }
     }
-    cpu_use
 }
 
-/// Tells a job's actor that the job exceeded this limit. A job that harms others is stopped here at
-/// once: beside a fork bomb it may take long until the actor gets a processor, or a thread to end
-/// the job.
-fn end(number: u64, job: &WatchedJob, which: LimitKind, load: &TreeLoad) {
-    with_job(number, |job| job.standing = WatchState::Ending);
-    // The actor hears of the limit before it hears of the leader's end, so the limit is the outcome.
-    job.actor.send(JobMsg::LimitHit(which));
-    if is_urgent(which) {
-        job.tree.stop_growth(load);
-    }
+/// The way in which the thread found jobs to watch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum JobsFound {
+    AtOnce,
+    /// There was a time without watched jobs.
+    AfterSleep,
+    /// The server is gone.
+    NeverAgain,
 }
 
 /// Measures the job's use of limited resources; `None` if there was no time to measure its memory.
@@ -411,7 +461,7 @@ mod tests {
     use super::*;
     use crate::ids::JobId;
     use crate::job::tests::{LONG, ParentActor, page, settings, spec};
-    use crate::job::{JobHandle, create_job};
+    use crate::job::{JobHandle, SharedJobSettings, create_job};
     use crate::outcome::LimitKind;
     use crate::outcome::{JobEnding, Outcome};
     use crate::spec::JobSpec;
@@ -419,9 +469,20 @@ mod tests {
     const MB: u64 = 1 << 20;
 
     async fn start(text: &str, resources: ResourceLimits) -> JobHandle {
+        start_watched(text, resources, &Watchdog::default()).await
+    }
+
+    async fn start_watched(
+        text: &str,
+        resources: ResourceLimits,
+        watchdog: &Watchdog,
+    ) -> JobHandle {
         let (parent, _) = Actor::spawn(None, ParentActor, ()).await.unwrap();
         let spec = JobSpec { resources, ..spec(text) };
-        let (guard, job) = create_job(JobId::local(1), spec, None, None, &settings());
+        let watchdog = watchdog.clone();
+        let settings =
+            Arc::new(SharedJobSettings { watchdog, ..SharedJobSettings::clone(&settings()) });
+        let (guard, job) = create_job(JobId::local(1), spec, None, None, &settings);
         guard.run(parent.get_cell()).await.unwrap();
         job
     }
@@ -432,9 +493,9 @@ mod tests {
         ending
     }
 
-    fn is_watched(tree_of: &JobHandle) -> bool {
+    fn is_watched(tree_of: &JobHandle, by: &Watchdog) -> bool {
         let pid = tree_of.pids().first().copied();
-        lock_registry().jobs.values().any(|job| Some(job.tree.leader_pid()) == pid)
+        by.handle.shared.lock().jobs.values().any(|job| Some(job.tree.leader_pid()) == pid)
     }
 
     /// Returns shell text that holds this much memory and then waits.
@@ -446,8 +507,9 @@ mod tests {
     async fn a_job_that_takes_too_much_memory_is_ended_at_once() {
         let limit = 100 * MB;
         let limits = ResourceLimits { memory: Some(limit), ..ResourceLimits::NONE };
-        let bystander = start("sleep 300", limits).await;
-        let ending = ended(&start(&holding(300), limits).await).await;
+        let watchdog = Watchdog::default();
+        let bystander = start_watched("sleep 300", limits, &watchdog).await;
+        let ending = ended(&start_watched(&holding(300), limits, &watchdog).await).await;
         let Outcome::Limit { which: LimitKind::Memory { limit: told, peak } } = ending.outcome
         else {
             panic!("{ending:?}");
@@ -455,10 +517,10 @@ mod tests {
         assert_eq!(told, limit);
         assert!(peak > limit && peak < 2000 * MB, "{peak}");
         assert_eq!(ending.kill, None, "no signal came before");
-        assert!(bystander.status().ending().is_none() && is_watched(&bystander));
+        assert!(bystander.status().ending().is_none() && is_watched(&bystander, &watchdog));
         bystander.stop(crate::job::tests::now());
         ended(&bystander).await;
-        assert!(!is_watched(&bystander));
+        assert!(!is_watched(&bystander, &watchdog));
     }
 
     #[tokio::test(flavor = "multi_thread")]
@@ -495,9 +557,9 @@ mod tests {
     }
 
     /// Returns the number and a copy of a watched job.
-    fn watched(job: &JobHandle) -> (u64, WatchedJob) {
+    fn watched(job: &JobHandle, by: &Watchdog) -> (u64, WatchedJob) {
         let pid = job.pids().first().copied();
-        let registry = lock_registry();
+        let registry = by.handle.shared.lock();
         let mut jobs = registry.jobs.iter();
         let (number, job) =
             jobs.find(|(_, job)| Some(job.tree.leader_pid()) == pid).expect("watched");
@@ -507,10 +569,12 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn the_tasks_of_a_job_that_is_being_ended_are_not_counted() {
         let limits = ResourceLimits { processes: Some(1000), ..ResourceLimits::NONE };
-        let job = start("sleep 300 & sleep 300 & echo ready; wait", limits).await;
+        let watchdog = Watchdog::default();
+        let text = "sleep 300 & sleep 300 & echo ready; wait";
+        let job = start_watched(text, limits, &watchdog).await;
         tokio::time::timeout(LONG, job.output().wait_past(5)).await.expect("it runs");
-        let (number, copy) = watched(&job);
-        count_tasks(&[(
+        let (number, copy) = watched(&job, &watchdog);
+        watchdog.handle.shared.count_tasks(&[(
             number,
             WatchedJob { processes: Some(1), standing: WatchState::Ending, ..copy },
         )]);
@@ -549,14 +613,15 @@ while True: signal.pause()'";
     #[tokio::test(flavor = "multi_thread")]
     async fn a_job_is_not_stopped_again_for_processes_that_have_ended() {
         let limits = ResourceLimits { processes: Some(1000), ..ResourceLimits::NONE };
-        let job = start(ZOMBIES, limits).await;
+        let watchdog = Watchdog::default();
+        let job = start_watched(ZOMBIES, limits, &watchdog).await;
         tokio::time::timeout(LONG, job.output().wait_past(5)).await.expect("it writes");
-        let (number, copy) = watched(&job);
+        let (number, copy) = watched(&job, &watchdog);
         let count = || {
             // With a cgroup, the cgroup would be read instead.
             let size = copy.tree.tasks_in_session(&process::count_processes_by_session());
             assert_eq!(size, 31);
-            judge_quick_count(
+            watchdog.handle.shared.judge_quick_count(
                 number,
                 &WatchedJob { processes: Some(20), ..copy.clone() },
                 20,
@@ -608,10 +673,27 @@ while True: signal.pause()'";
     #[tokio::test(flavor = "multi_thread")]
     async fn who_has_no_such_limit_is_not_watched() {
         let limits = ResourceLimits { open_files: Some(64), ..ResourceLimits::NONE };
-        let job = start("sleep 300", limits).await;
+        let watchdog = Watchdog::default();
+        let job = start_watched("sleep 300", limits, &watchdog).await;
         job.started().await;
-        assert!(!is_watched(&job));
+        assert!(!is_watched(&job, &watchdog));
         job.stop(crate::job::tests::now());
         ended(&job).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn the_thread_ends_with_its_server() {
+        let limits = ResourceLimits { processes: Some(1000), ..ResourceLimits::NONE };
+        let watchdog = Watchdog::default();
+        let job = start_watched("sleep 300", limits, &watchdog).await;
+        let shared = Arc::downgrade(&watchdog.handle.shared);
+        drop(watchdog);
+        job.stop(crate::job::tests::now());
+        ended(&job).await;
+        let deadline = Instant::now() + LONG;
+        while shared.strong_count() > 0 {
+            assert!(Instant::now() < deadline, "the thread still has the registry");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
     }
 }

@@ -43,7 +43,7 @@ pub use unreported_jobs::ReportTo;
 pub use crate::job::{
     InputError, InputReceipt, JobHandle, JobInput, JobPhase, JobStatus, JobTimes, JobVariables,
     KeyPress, Liveness, PreviousEnd, PromptRule, PumpGate, SharedJobSettings, StdinEnd,
-    StopRequest, StreamError,
+    StopRequest, StreamError, Watchdog,
 };
 pub use crate::output::{RawReader, StartAt};
 pub use crate::process::sandbox::{ConfinementUnavailable, OnUnavailable, SandboxSupport};

@@ -64,6 +64,7 @@ fn settings(slots: usize) -> ServiceSettings {
             drain_max: Duration::from_secs(2),
             journal: None,
             pumps: PumpGate::default(),
+            watchdog: Watchdog::default(),
         },
         rules: AdmissionRules {
             policy: Policy::default(),

@@ -13,9 +13,11 @@ use super::keeper::KeeperClient;
 use super::launch::{ProcessLaunch, SandboxSpec};
 use super::oom_score::OwnScore;
 use super::processes::TreeScan;
+use super::recent_starts::RecentStarts;
 use super::sandbox::SandboxSupport;
 use super::sandbox::job_resources::{SandboxResources, protected_pids};
 use super::sandbox::scratch::{ScratchReaper, ScratchRoot};
+use super::spawn_pool::SpawnPool;
 use super::spawner::Spawner;
 use super::start_error::StartError;
 use super::tree::orphans::TreeRegistry;
@@ -45,6 +47,9 @@ struct OwnProcess {
     trees: Arc<TreeRegistry>,
     defaults: Arc<ChildDefaults>,
     cgroups: Arc<Cgroups>,
+    /// One for all hosts: it has as many threads as the process can use.
+    spawn_pool: SpawnPool,
+    recent_starts: RecentStarts,
 }
 
 impl Host {
@@ -77,7 +82,16 @@ impl Host {
         let children = Arc::new(children);
         let cgroups = Arc::new(cgroups);
         let trees = Arc::new(TreeRegistry::new(Arc::clone(&children), Arc::clone(&cgroups)));
-        Self::in_process(Arc::new(OwnProcess { children, trees, defaults, cgroups }))
+        let spawn_pool = SpawnPool::default();
+        let recent_starts = RecentStarts::default();
+        Self::in_process(Arc::new(OwnProcess {
+            children,
+            trees,
+            defaults,
+            cgroups,
+            spawn_pool,
+            recent_starts,
+        }))
     }
 
     /// Creates a second host in the same process, with its own helpers. Functions that reap, scan
@@ -128,6 +142,18 @@ impl Host {
     #[must_use]
     pub fn cgroups(&self) -> &Cgroups {
         &self.process.cgroups
+    }
+
+    /// Returns the threads that create processes.
+    #[must_use]
+    pub fn spawn_pool(&self) -> &SpawnPool {
+        &self.process.spawn_pool
+    }
+
+    /// Returns the jobs that have just started.
+    #[must_use]
+    pub fn recent_starts(&self) -> &RecentStarts {
+        &self.process.recent_starts
     }
 
     /// Returns the sandbox features of this host.
