@@ -8,9 +8,8 @@ use std::time::Duration;
 use super::*;
 use crate::outcome::{LimitKind, Outcome, StopBy};
 use crate::output::redaction::Redactor;
-use crate::output::{LogStorage, PageEnd, PageRequest, Quota};
+use crate::output::{PageEnd, PageRequest};
 use crate::policy::Policy;
-use crate::process::shell::ShellChoice;
 use crate::spec::{JobProgram, LargeOutput, RunLimits, Stdin, Stream, StreamMode};
 
 const LONG: Duration = Duration::from_secs(60);
@@ -53,18 +52,8 @@ fn settings(slots: usize) -> ServiceSettings {
         },
         compress_from: None,
         job: SharedJobSettings {
-            places: Arc::default(),
-            shell: ShellChoice::Auto,
             environment: Arc::new(JobVariables::from_pairs(vec![("PATH".into(), path)])),
-            host: crate::job::tests::host(),
-            log: LogStorage { memory_bytes: 1024, spill_dir: std::env::temp_dir().into() },
-            quota: Quota::unlimited(),
-            mask: None,
-            drain_quiet: Duration::from_millis(150),
-            drain_max: Duration::from_secs(2),
-            journal: None,
-            pumps: PumpGate::default(),
-            watchdog: Watchdog::default(),
+            ..SharedJobSettings::clone(&crate::job::tests::settings())
         },
         rules: AdmissionRules {
             policy: Policy::default(),
