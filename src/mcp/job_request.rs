@@ -16,9 +16,6 @@ use crate::service::{
 };
 use crate::spec::{CallMode, JobClient, JobProgram, LargeOutput, Priority, Stdin, StreamMode};
 
-/// The most rows or columns of a terminal.
-const MAX_SIZE: u64 = 10_000;
-
 /// The fields of a request.
 const FIELDS: [ArgSpec; 20] = [
     ArgSpec::optional("command", ArgKind::Text, "Shell command line"),
@@ -205,8 +202,9 @@ fn read_program(args: &mut Args) -> Result<JobProgram, ArgError> {
 }
 
 fn read_size(args: &mut Args) -> Result<Option<TerminalSize>, ArgError> {
-    let rows = args.whole("rows", 1..=MAX_SIZE)?.and_then(|rows| u16::try_from(rows).ok());
-    let columns = args.whole("columns", 1..=MAX_SIZE)?.and_then(|rows| u16::try_from(rows).ok());
+    let sizes = 1..=u64::from(TerminalSize::MAX);
+    let rows = args.whole("rows", sizes.clone())?.and_then(|rows| u16::try_from(rows).ok());
+    let columns = args.whole("columns", sizes)?.and_then(|columns| u16::try_from(columns).ok());
     match (rows, columns) {
         (Some(rows), Some(columns)) => Ok(Some(TerminalSize { rows, columns })),
         (None, None) => Ok(None),

@@ -20,6 +20,9 @@ pub struct TerminalSize {
 }
 
 impl TerminalSize {
+    /// The most rows or columns that a caller may ask for.
+    pub const MAX: u16 = 10_000;
+
     /// Gives this size to a terminal; its foreground processes get SIGWINCH.
     fn set(self, terminal: impl AsFd) -> io::Result<()> {
         let Self { rows: ws_row, columns: ws_col } = self;

@@ -32,9 +32,6 @@ const STOP_WAIT: Duration = Duration::from_secs(1);
 /// The longest time from a signal to SIGKILL, in seconds.
 const MAX_GRACE_S: f64 = 86_400.0;
 
-/// The most rows or columns of a terminal.
-const MAX_SIZE: u16 = 10_000;
-
 /// Submits a job. The response comes once it is accepted.
 pub(in crate::http) async fn submit_job(
     State(api): State<Arc<ApiState>>,
@@ -197,7 +194,7 @@ pub(super) struct ResizeArgs {
 
 impl ResizeArgs {
     fn to_size(&self) -> Result<TerminalSize, ApiError> {
-        let is_size = |size: &u16| (1..=MAX_SIZE).contains(size);
+        let is_size = |size: &u16| (1..=TerminalSize::MAX).contains(size);
         match (self.rows.filter(is_size), self.columns.filter(is_size)) {
             (Some(rows), Some(columns)) => Ok(TerminalSize { rows, columns }),
             (_, _) => {
