@@ -7,12 +7,14 @@ use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 
 use super::reply::client_fields;
+use super::snapshot::State;
 use crate::service::{JobHandle, JobTimes, ProcessInfo};
 use crate::spec::{JobSpec, NO_TIMEOUT, Priority, Stdin};
 use crate::telemetry::audit::format_rfc3339;
 
-/// Returns the fields that identify a job beside its number, and those of its request.
-pub(super) fn request_fields(job: &JobHandle) -> JsonObject {
+/// Returns the fields that identify a job beside its number, and those of its request. `state` is the
+/// one that the caller sees: the job may be further now, and its times must not contradict it.
+pub(super) fn request_fields(job: &JobHandle, state: &State) -> JsonObject {
     let spec = job.spec();
     let mut fields = JsonObject::new();
     fields.insert("command".into(), spec.program.display().into());
@@ -27,9 +29,20 @@ pub(super) fn request_fields(job: &JobHandle) -> JsonObject {
     fields.insert("lane".into(), spec.lane.as_str().into());
     fields.insert("priority".into(), priority_word(spec.priority).into());
     fields.insert("limits".into(), limit_fields(spec));
-    fields.extend(time_fields(job.status().times));
-    fields.extend(job.leader_pid().map(|pid| ("pid".to_owned(), pid.into())));
+    fields.extend(time_fields(times_in_state(job.status().times, state)));
+    if let State::Running(_) | State::Stopping = state {
+        fields.extend(job.leader_pid().map(|pid| ("pid".to_owned(), pid.into())));
+    }
     fields
+}
+
+/// Returns the times up to a state that the job had a moment ago.
+const fn times_in_state(times: JobTimes, state: &State) -> JobTimes {
+    match state {
+        State::Queued(_) => JobTimes { started_ms: None, finished_ms: None, ..times },
+        State::Running(_) | State::Stopping => JobTimes { finished_ms: None, ..times },
+        State::Finished(_) => times,
+    }
 }
 
 fn priority_word(wanted: Priority) -> &'static str {
@@ -120,8 +133,11 @@ mod tests {
             JobTimes { submitted_ms: 1_795_000_000_042, started_ms: None, finished_ms: None };
         let fields: Vec<_> = time_fields(queued).collect();
         assert_eq!(fields, [("submitted_at".to_owned(), json!("2026-11-18T11:06:40.042Z"))]);
-        let names = time_fields(JobTimes { started_ms: Some(1), finished_ms: Some(2), ..queued });
-        let names: Vec<String> = names.map(|(name, _)| name).collect();
+        let all = JobTimes { started_ms: Some(1), finished_ms: Some(2), ..queued };
+        let names: Vec<String> = time_fields(all).map(|(name, _)| name).collect();
         assert_eq!(names, ["submitted_at", "started_at", "finished_at"]);
+        assert_eq!(times_in_state(all, &State::Queued(None)), queued);
+        let running = times_in_state(all, &State::Running(None));
+        assert_eq!((running.started_ms, running.finished_ms), (Some(1), None));
     }
 }

@@ -91,7 +91,7 @@ impl Handler {
     ) -> Value {
         let client = self.client_for(caller);
         let now = JobSnapshot::take(&client, job).await;
-        let mut fields = request_fields(job);
+        let mut fields = request_fields(job, &now.state);
         if let (JobDetail::WithProcesses, State::Running(_) | State::Stopping) =
             (detail, &now.state)
         {
@@ -126,7 +126,7 @@ impl Handler {
         let mut parts = Vec::new();
         for job in &filter.select(jobs) {
             let now = JobSnapshot::take(&client, job).await;
-            parts.push(ReplyPart::for_list(&now, String::new(), request_fields(job)));
+            parts.push(ReplyPart::for_list(&now, String::new(), request_fields(job, &now.state)));
         }
         to_structured(&client, ToolReply::for_jobs(Some(String::new()), parts))
     }
@@ -140,7 +140,7 @@ impl Handler {
             let tenant = job.id().tenant();
             let client = self.client_for(CallerIdentity { tenant, role: CallerRole::Read });
             let now = JobSnapshot::take(&client, job).await;
-            let mut fields = request_fields(job);
+            let mut fields = request_fields(job, &now.state);
             fields.insert("tenant".into(), tenant.name().into());
             parts.push(ReplyPart::for_list(&now, String::new(), fields));
         }

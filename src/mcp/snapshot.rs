@@ -106,9 +106,15 @@ impl JobSnapshot {
     ) -> Self {
         // Read the status before the output: a job that reads as finished has written everything
         // that will be shown.
-        let status = job.status();
+        let mut status = job.status();
+        let mut place = None;
+        if status.phase == JobPhase::Queued {
+            place = client.queue_position(job.id()).await;
+            // The job may have started meanwhile.
+            status = job.status();
+        }
         let state = match &status.phase {
-            JobPhase::Queued => State::Queued(client.queue_position(job.id()).await),
+            JobPhase::Queued => State::Queued(place),
             JobPhase::Running => State::Running(liveness(job)),
             JobPhase::Stopping => State::Stopping,
             JobPhase::Finished(ending) => State::Finished(ending.clone()),

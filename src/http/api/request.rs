@@ -148,9 +148,9 @@ pub(in crate::http) enum ApiError {
     BadJob(#[from] JobNumberError),
     #[error("the parameter `{name}` is not valid: {why}")]
     BadQuery { name: String, why: String },
-    #[error(transparent)]
+    #[error("{}", describe_find_error(.0))]
     Job(#[from] FindError),
-    #[error(transparent)]
+    #[error("{}", describe_stream_error(*.0))]
     Stream(#[from] StreamError),
     #[error(
         "there is nothing here; jobs are at /api/v1/jobs, the output of job 12 at /api/v1/jobs/12/output"
@@ -190,6 +190,27 @@ pub(in crate::http) enum ApiError {
     Read(#[from] io::Error),
     #[error("{message}")]
     Busy { code: &'static str, message: String },
+}
+
+/// Describes a job that cannot be found. The text of the error itself names a tool of MCP.
+fn describe_find_error(error: &FindError) -> String {
+    match error {
+        FindError::Unknown { id } => {
+            format!("there is no job {id}; `GET /api/v1/jobs` lists the jobs there are")
+        }
+        FindError::Freed { .. } | FindError::Unavailable { .. } => error.to_string(),
+    }
+}
+
+/// Describes a stream that cannot be read by itself. The text of the error itself names a tool of MCP.
+fn describe_stream_error(error: StreamError) -> String {
+    let (job, why) = match error {
+        StreamError::OnePipe(job) => (job, "it writes stdout and stderr to one pipe"),
+        StreamError::Terminal(job) => (job, "it runs in a terminal, which has only one"),
+    };
+    format!(
+        "job {job} has no separate streams: {why}; read its output without `stream`, or submit the command with `\"streams\": \"separate\"` and without a terminal"
+    )
 }
 
 impl From<DigestError> for ApiError {

@@ -103,6 +103,42 @@ fn a_wait_returns_when_the_job_has_finished_or_the_time_is_over() {
 }
 
 #[test]
+fn the_answer_to_a_submission_does_not_contradict_itself() {
+    let (_server, [caller, _]) = start();
+    for _ in 0..30 {
+        let (status, job) = caller.post("/jobs", &json!({"command": "echo x", "stdin": ""}));
+        assert_eq!(status, 202, "{job}");
+        let has = |name: &str| !job[name].is_null();
+        let (is_started, is_over) = match job["state"].as_str().expect("a state") {
+            "queued" => (false, false),
+            "running" => (true, false),
+            "finished" => (true, true),
+            other => panic!("{other}: {job}"),
+        };
+        assert_eq!((has("started_at"), has("finished_at")), (is_started, is_over), "{job}");
+        assert_eq!(has("outcome"), is_over, "{job}");
+        assert!(!has("pid") || (is_started && !is_over), "{job}");
+    }
+}
+
+#[test]
+fn errors_speak_the_language_of_the_api() {
+    let (mut server, [caller, _]) = start();
+    server.run("echo merged");
+    for (path, expected) in
+        [("/jobs/99", "`GET /api/v1/jobs`"), ("/jobs/1/output?stream=stderr", "\"separate\"")]
+    {
+        let (status, error) = caller.get(path);
+        let message = error["error"]["message"].as_str().expect("a message");
+        assert_eq!(status, 404, "{message}");
+        assert!(message.contains(expected), "{message}");
+        for tool in ["list_jobs", "run_command", "tty"] {
+            assert!(!message.contains(tool), "{message}");
+        }
+    }
+}
+
+#[test]
 fn a_server_describes_itself() {
     let (server, callers) = start();
     for caller in callers {
