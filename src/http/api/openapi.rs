@@ -70,7 +70,7 @@ fn job_operations() -> Vec<Operation> {
         read(Route::Server, "Describe the server", &[], ResponseBody::Object),
         read(Route::OpenApi, "Describe this API", &[], ResponseBody::Object),
         read(Route::Jobs, "List jobs, newest first", &jobs::LIST_PARAMS, ResponseBody::JobList),
-        act(Route::Jobs, "Submit a job", &[], job_request_schema(), ResponseBody::Job),
+        act(Route::Jobs, "Submit a job", &[], submission_schema(), ResponseBody::Job),
         read(Route::Job, "Show a job, or wait for its end", &jobs::SHOW_PARAMS, ResponseBody::Job),
         read(
             Route::JobOutput,
@@ -120,6 +120,24 @@ fn operator_operations() -> Vec<Operation> {
         operate("get", Route::Upgrade, "Show the generation of the server", None),
         operate("post", Route::Upgrade, "Replace the server", Some(upgrade_schema())),
     ]
+}
+
+/// The schema of a submission. Schemas of tools say `nullable`, which OpenAPI 3.1 does not know.
+fn submission_schema() -> Value {
+    let mut schema = job_request_schema();
+    for property in schema["properties"].as_object_mut().into_iter().flat_map(Map::values_mut) {
+        let Some(property) = property.as_object_mut() else { continue };
+        if property.remove("nullable") != Some(Value::Bool(true)) {
+            continue;
+        }
+        if let Some(kind) = property.get_mut("type") {
+            *kind = json!([kind.take(), "null"]);
+        }
+        if let Some(Value::Array(values)) = property.get_mut("enum") {
+            values.push(Value::Null);
+        }
+    }
+    schema
 }
 
 fn stop_schema() -> Value {
@@ -221,14 +239,26 @@ impl Operation {
         }
         let error = json!({"description": "Error", "content": {"application/json":
             {"schema": {"$ref": "#/components/schemas/Error"}}}});
+        for (name, about) in self.header_params() {
+            let schema = json!({"type": "string"});
+            parameters.push(
+                json!({"name": name, "in": "header", "schema": schema, "description": about}),
+            );
+        }
         let (status, content) = self.describe_success();
-        let success = json!({"description": "Success", "content": content});
+        let mut success = json!({"description": "Success", "content": content});
+        let mut responses = self.describe_other_responses(&success, &error);
+        if let ResponseBody::Output = self.response {
+            success["headers"] = describe_output_headers();
+        }
+        responses.insert(status.to_owned(), success);
+        responses.insert("default".to_owned(), error);
         let mut operation = json!({
             "operationId": self.id(),
             "summary": self.summary,
             "description": format!("Needs the role {}.", self.role),
             "parameters": parameters,
-            "responses": {status: success, "default": error},
+            "responses": responses,
         });
         if let Some(body) = &self.body {
             operation["requestBody"] = json!({"content": {"application/json": {"schema": body}}});
@@ -241,6 +271,50 @@ impl Operation {
         let path = self.route.path("").replace("/api/v1", "");
         let words = path.replace(['/', '-', '.'], "_").replace(['{', '}'], "");
         format!("{}{words}", self.method)
+    }
+
+    /// The headers that the operation reads beside the usual ones: name and meaning.
+    const fn header_params(&self) -> &'static [(&'static str, &'static str)] {
+        match self.response {
+            ResponseBody::Output => &[
+                ("Range", "A range of positions, such as bytes=0-99; not with from, tail or since"),
+                ("If-None-Match", "The ETag of a known copy"),
+            ],
+            ResponseBody::Events => &[(
+                "Last-Event-ID",
+                "The id of the last event that was seen: the stream goes on after it",
+            )],
+            ResponseBody::Job | ResponseBody::JobList | ResponseBody::Object => &[],
+        }
+    }
+
+    /// Returns the responses beside the usual success and the usual error, by status.
+    fn describe_other_responses(&self, success: &Value, error: &Value) -> Map<String, Value> {
+        let describe = |response: &Value, about: &str| {
+            let mut response = response.clone();
+            response["description"] = about.into();
+            response
+        };
+        let gone = "The job was freed, or the position of `from` or Range was not kept";
+        let responses = match self.response {
+            ResponseBody::Output => {
+                let mut part = describe(success, "The requested range, up to its first gap");
+                part["headers"] = describe_output_headers();
+                vec![
+                    ("206", part),
+                    ("304", json!({"description": "The known copy is up to date"})),
+                    ("410", describe(error, gone)),
+                    ("416", describe(error, "The position is after the end of the output")),
+                ]
+            }
+            ResponseBody::Events => vec![
+                ("204", json!({"description": "Last-Event-ID is that of `end`: do not reconnect"})),
+                ("410", describe(error, "The job was freed")),
+                ("416", describe(error, "The position is after the end of the output")),
+            ],
+            ResponseBody::Job | ResponseBody::JobList | ResponseBody::Object => Vec::new(),
+        };
+        responses.into_iter().map(|(status, response)| (status.to_owned(), response)).collect()
     }
 
     fn describe_success(&self) -> (&'static str, Value) {
@@ -263,6 +337,19 @@ impl Operation {
             }
         }
     }
+}
+
+/// Describes the headers of a response with output.
+fn describe_output_headers() -> Value {
+    let header = |kind: &str, about: &str| json!({"schema": {"type": kind}, "description": about});
+    json!({
+        "X-Shellyard-Start": header("integer", "Position of the first byte, with from, tail, since or follow"),
+        "X-Shellyard-Gaps": header(
+            "string",
+            "Positions without bytes: first-after:why, separated by commas; why is truncated or cut",
+        ),
+        "X-Shellyard-Dropped-Bytes": header("integer", "Output that could not be kept and has no positions"),
+    })
 }
 
 fn describe_param(name: &str) -> Value {
@@ -325,6 +412,29 @@ mod tests {
         ids.sort();
         ids.dedup();
         assert_eq!(ids.len(), operations().len());
+    }
+
+    /// Every key of the document, at any depth.
+    fn list_keys(value: &Value, keys: &mut Vec<String>) {
+        match value {
+            Value::Object(fields) => {
+                keys.extend(fields.keys().cloned());
+                fields.values().for_each(|value| list_keys(value, keys));
+            }
+            Value::Array(values) => values.iter().for_each(|value| list_keys(value, keys)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+
+    #[test]
+    fn optional_fields_may_be_null_in_the_words_of_openapi_3_1() {
+        let mut keys = Vec::new();
+        list_keys(&build_document(), &mut keys);
+        assert!(!keys.contains(&"nullable".to_owned()));
+        let submission = submission_schema();
+        assert_eq!(submission["properties"]["description"]["type"], json!(["string", "null"]));
+        let priorities = &submission["properties"]["priority"];
+        assert!(priorities["enum"].as_array().unwrap().contains(&Value::Null), "{priorities}");
     }
 
     #[test]

@@ -33,6 +33,30 @@ fn the_description_has_the_methods_that_the_server_takes() {
 }
 
 #[test]
+fn the_description_names_what_is_special_about_output_and_events() {
+    let mut server = Launch::http().structured().start();
+    let (_, document) = ApiCaller::over_tcp(&mut server).get("/openapi.json");
+    let output = &document["paths"]["/api/v1/jobs/{id}/output"]["get"];
+    let stream = &document["paths"]["/api/v1/jobs/{id}/stream"]["get"];
+    for (operation, statuses) in [
+        (output, &["200", "206", "304", "410", "416"][..]),
+        (stream, &["200", "204", "410", "416"]),
+    ] {
+        for status in statuses {
+            let about = &operation["responses"][status]["description"];
+            assert!(about.is_string(), "{status}: {operation}");
+        }
+    }
+    for status in ["200", "206"] {
+        let headers = &output["responses"][status]["headers"];
+        assert!(headers["X-Shellyard-Gaps"].is_object(), "{headers}");
+    }
+    let parameters = stream["parameters"].as_array().expect("parameters");
+    let is_last_id = |it: &&Value| it["name"] == "Last-Event-ID" && it["in"] == "header";
+    assert!(parameters.iter().any(|it| is_last_id(&it)), "{stream}");
+}
+
+#[test]
 fn every_field_of_a_job_is_described() {
     let mut server = Launch::http().structured().args(&["--slots", "1"]).start();
     let caller = ApiCaller::over_tcp(&mut server);
