@@ -14,7 +14,7 @@ use crate::ids::JobId;
 use crate::job::{JobHandle, StreamError};
 use crate::output::views::{is_binary, mime};
 use crate::output::{
-    GzipError, Gzipped, LogProgress, LogReader, RawReader, SpillDir, StartAt, gzip,
+    GzipError, Gzipped, Hole, LogProgress, LogReader, RawReader, SpillDir, StartAt, gzip,
 };
 use crate::spec::Stream;
 
@@ -87,6 +87,14 @@ impl JobOutput {
         self.log.read_with(move |log| log.first_hole(stream, range)).await
     }
 
+    /// Lists the holes in a range.
+    ///
+    /// # Errors
+    /// If the output cannot be read.
+    pub async fn find_holes(&self, range: Range<u64>) -> io::Result<Vec<Hole>> {
+        self.log.find_holes(self.stream, range).await
+    }
+
     /// Returns the position of a start; it may be after the end of this output.
     ///
     /// # Errors
@@ -108,7 +116,8 @@ impl JobOutput {
         self.progress.dropped_bytes
     }
 
-    /// Starts to read a range. Positions count the bytes of this output, from 0.
+    /// Starts to read a range, without the bytes in its holes. Positions count the bytes of this output,
+    /// from 0.
     ///
     /// # Errors
     /// If the output cannot be read.

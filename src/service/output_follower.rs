@@ -1,10 +1,9 @@
 //! A job's output, read piece by piece while the job writes it.
 
 use std::io;
-use std::ops::Range;
 
 use crate::job::{JobHandle, StreamError};
-use crate::output::{FollowedStreams, LogPiece, LogReader, StartAt};
+use crate::output::{DropReason, FollowedStreams, Hole, LogPiece, LogReader, StartAt};
 use crate::spec::{Stream, StreamMode};
 
 /// Reads the output of a job from a position on, until it is complete.
@@ -13,6 +12,8 @@ pub struct OutputFollower {
     log: LogReader,
     streams: FollowedStreams,
     position: u64,
+    /// The bytes that were lost right before the position, as far as the caller knows of them.
+    known_lost: u64,
 }
 
 /// The next part of a job's output.
@@ -26,7 +27,13 @@ pub enum OutputPiece {
         may_grow: bool,
     },
     /// Positions whose bytes were not kept.
-    Missing(Range<u64>),
+    Missing(Hole),
+    /// Bytes that were lost right before the position. They have no positions.
+    Lost {
+        bytes: u64,
+        /// The reason for the last loss in this output.
+        why: Option<DropReason>,
+    },
     /// Nothing more will come.
     End,
 }
@@ -65,7 +72,7 @@ impl OutputFollower {
         if position > length {
             return Err(FollowError::Outside { length });
         }
-        Ok(Self { log, streams, position })
+        Ok(Self { log, streams, position, known_lost: 0 })
     }
 
     /// The position of the next byte.
@@ -80,18 +87,35 @@ impl OutputFollower {
         self.log.progress().bytes_of(self.streams.only())
     }
 
+    /// Lists the holes between the position and the present end of the output.
+    ///
+    /// # Errors
+    /// If the output cannot be read.
+    pub async fn find_holes(&self) -> io::Result<Vec<Hole>> {
+        self.log.find_holes(self.streams.only(), self.position..self.length()).await
+    }
+
+    /// `true` if the output is complete, and nothing of it comes after the position.
+    #[must_use]
+    pub fn is_at_end(&self) -> bool {
+        let progress = self.log.progress();
+        progress.closed && self.position >= progress.bytes_of(self.streams.only())
+    }
+
     /// Returns what stands at the position now, and waits for it if necessary. The position stays
-    /// until [`advance`](Self::advance). Dropping the future loses nothing.
+    /// until [`advance`](Self::advance), and a loss is repeated until
+    /// [`mark_loss_known`](Self::mark_loss_known). Dropping the future loses nothing.
     ///
     /// # Errors
     /// If the output cannot be read.
     pub async fn peek(&self) -> io::Result<OutputPiece> {
         loop {
-            match self.log.next_piece(self.streams, self.position).await? {
+            match self.log.next_piece(self.streams, self.position, self.known_lost).await? {
                 LogPiece::Bytes { stream, bytes, may_grow } => {
                     return Ok(OutputPiece::Bytes { stream, bytes, may_grow });
                 }
                 LogPiece::Missing(hole) => return Ok(OutputPiece::Missing(hole)),
+                LogPiece::Lost { bytes, why } => return Ok(OutputPiece::Lost { bytes, why }),
                 LogPiece::End => return Ok(OutputPiece::End),
                 LogPiece::CaughtUp(total) => self.log.wait_past(total).await,
             }
@@ -101,6 +125,12 @@ impl OutputFollower {
     /// Moves the position on, past bytes that were used.
     pub const fn advance(&mut self, bytes: u64) {
         self.position += bytes;
+        self.known_lost = 0;
+    }
+
+    /// Moves on past bytes that were lost at the position.
+    pub const fn mark_loss_known(&mut self, bytes: u64) {
+        self.known_lost += bytes;
     }
 
     /// Waits until the output has grown after the bytes that [`peek`](Self::peek) has returned, or is

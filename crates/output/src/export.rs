@@ -18,6 +18,7 @@ use thiserror::Error;
 use super::chunks::{Direction, LogChunks};
 use super::shared_log::{LogProgress, LogSnapshot};
 use crate::Stream;
+use crate::holes::Hole;
 use crate::page::{BytesAfterPage, PageEnd, PageRequest, cut_page};
 use crate::reader::{BlockingReader, LogReader, log_offset};
 use crate::redaction::{LineMasker, Redactor};
@@ -41,15 +42,28 @@ impl LogProgress {
     }
 }
 
-/// Reads a fixed range block by block, in bounded memory. The bytes stay readable, whatever happens
-/// to the log meanwhile.
+/// Reads the bytes of a fixed range block by block, in bounded memory, without those in holes. The
+/// bytes stay readable, whatever happens to the log meanwhile.
 #[derive(Debug)]
 pub struct RawReader {
     log: LogReader,
+    holes: Vec<Hole>,
     next: RawBlocks,
 }
 
 impl RawReader {
+    /// The holes of the range when it was opened.
+    #[must_use]
+    pub fn holes(&self) -> &[Hole] {
+        &self.holes
+    }
+
+    /// The number of bytes that are left to read.
+    #[must_use]
+    pub const fn bytes_left(&self) -> u64 {
+        self.next.left
+    }
+
     /// Returns the next bytes, at most 128 KiB; `None` at the end of the range. Dropping the future
     /// loses nothing.
     ///
@@ -85,8 +99,9 @@ impl RawBlocks {
         let mut chunks = LogChunks::new(&self.snapshot, self.stream, range, Direction::Forward);
         while block.len() < wanted {
             let (offset, chunk) = chunks.next()?.ok_or(io::ErrorKind::UnexpectedEof)?;
-            // If bytes are missing, an error is better than other bytes in their place.
-            if self.stream.is_none() && offset != self.at {
+            // If bytes are missing that were there, an error is better than other bytes in their
+            // place.
+            if self.stream.is_none() && offset != self.snapshot.next_readable(self.at) {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             let taken = chunk.len().min(wanted - block.len());
@@ -140,17 +155,25 @@ pub struct LogRange {
 }
 
 impl LogReader {
-    /// Opens a reader of a range of positions that have been published.
+    /// Opens a reader of a range of positions that have been published. It skips holes.
     ///
     /// # Errors
-    /// If the index cannot be read, or a byte of the range is missing.
+    /// If the index cannot be read.
     pub async fn raw_reader(
         &self,
         stream: Option<Stream>,
         range: Range<u64>,
     ) -> io::Result<RawReader> {
-        let next = self.read_with(move |log| log.raw_blocks(stream, range)).await?;
-        Ok(RawReader { log: self.clone(), next })
+        let open = move |log: &BlockingReader| {
+            let log = log.freeze();
+            let holes = log.find_holes(stream, range.clone())?;
+            let missing: u64 = holes.iter().map(|hole| hole.range.end - hole.range.start).sum();
+            let mut next = log.open_blocks(stream, range)?;
+            next.left -= missing;
+            Ok((holes, next))
+        };
+        let (holes, next) = self.read_with(open).await?;
+        Ok(RawReader { log: self.clone(), holes, next })
     }
 }
 
@@ -160,12 +183,17 @@ impl BlockingReader {
         if log.first_hole(stream, range.clone())?.is_some() {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
+        log.open_blocks(stream, range)
+    }
+
+    /// Prepares to read as many bytes as the range has, from its start on.
+    fn open_blocks(&self, stream: Option<Stream>, range: Range<u64>) -> io::Result<RawBlocks> {
         let at = match stream {
             None => range.start,
-            Some(stream) => log_offset(&log, stream, range.start)?,
+            Some(stream) => log_offset(self, stream, range.start)?,
         };
         let left = range.end.saturating_sub(range.start);
-        Ok(RawBlocks { snapshot: log.snapshot(), stream, at, left })
+        Ok(RawBlocks { snapshot: self.snapshot(), stream, at, left })
     }
 
     /// Reads the bytes at positions that have been published and have no hole.

@@ -7,6 +7,8 @@ use std::ops::Range;
 use std::time::Instant;
 
 use crate::Stream;
+use crate::counters::DropReason;
+use crate::holes::Hole;
 use crate::reader::{BlockingReader, LogReader, stream_offset};
 
 /// The most bytes of one piece.
@@ -25,7 +27,14 @@ pub enum LogPiece {
         may_grow: bool,
     },
     /// Positions whose bytes are not stored any more.
-    Missing(Range<u64>),
+    Missing(Hole),
+    /// Bytes that were lost right before the position and have none of their own.
+    Lost {
+        /// Their number.
+        bytes: u64,
+        /// The reason for the last loss in this log.
+        why: Option<DropReason>,
+    },
     /// Nothing yet; the value is the length of the whole log, for [`LogReader::wait_past`].
     CaughtUp(u64),
     /// Nothing more will come.
@@ -71,12 +80,18 @@ pub enum StartAt {
 }
 
 impl LogReader {
-    /// Reads the piece at a position. Dropping the future loses nothing.
+    /// Reads the piece at a position. `known_lost` is the number of bytes of which the reader knows
+    /// that they were lost right before it. Dropping the future loses nothing.
     ///
     /// # Errors
     /// If the log cannot be read.
-    pub async fn next_piece(&self, streams: FollowedStreams, from: u64) -> io::Result<LogPiece> {
-        self.read_with(move |log| log.next_piece(streams, from)).await
+    pub async fn next_piece(
+        &self,
+        streams: FollowedStreams,
+        from: u64,
+        known_lost: u64,
+    ) -> io::Result<LogPiece> {
+        self.read_with(move |log| log.next_piece(streams, from, known_lost)).await
     }
 
     /// Returns the position of a start now.
@@ -89,22 +104,34 @@ impl LogReader {
 }
 
 impl BlockingReader {
-    fn next_piece(&self, streams: FollowedStreams, from: u64) -> io::Result<LogPiece> {
+    fn next_piece(
+        &self,
+        streams: FollowedStreams,
+        from: u64,
+        known_lost: u64,
+    ) -> io::Result<LogPiece> {
         // One snapshot: a log that is closed after its length was read may have more bytes.
         let log = self.freeze();
         let progress = log.progress();
         let only = streams.only();
         let total = progress.bytes_of(only);
+        // The stream of lost bytes is not known.
+        let lost = if only.is_none() { log.lost_bytes_at(from) } else { 0 };
+        if lost > known_lost {
+            return Ok(LogPiece::Lost { bytes: lost - known_lost, why: progress.dropped_why });
+        }
         if from >= total {
             let end = LogPiece::CaughtUp(progress.total_bytes);
             return Ok(if progress.closed { LogPiece::End } else { end });
         }
         let wanted = from..total.min(from.saturating_add(PIECE));
-        let end = match log.first_hole(only, wanted.clone())? {
-            Some(hole) if hole.start <= from => return Ok(LogPiece::Missing(from..hole.end)),
-            Some(hole) => hole.start,
+        let end = match log.find_holes(only, from..total)?.into_iter().next() {
+            Some(hole) if hole.range.start == from => return Ok(LogPiece::Missing(hole)),
+            Some(hole) => wanted.end.min(hole.range.start),
             None => wanted.end,
         };
+        // A piece ends where bytes were lost, so that the loss is told there.
+        let end = if only.is_none() { end.min(log.snapshot().contiguous_end(from)) } else { end };
         let (stream, end) = match streams {
             FollowedStreams::Merged | FollowedStreams::One(_) => (only, end),
             FollowedStreams::Apart => {
@@ -179,12 +206,13 @@ mod tests {
     ) -> Vec<(Option<Stream>, Vec<u8>)> {
         let mut pieces = Vec::new();
         loop {
-            match log.blocking().next_piece(streams, from).unwrap() {
+            match log.blocking().next_piece(streams, from, 0).unwrap() {
                 LogPiece::Bytes { stream, bytes, .. } => {
                     from += bytes.len() as u64;
                     pieces.push((stream, bytes));
                 }
-                LogPiece::Missing(hole) => from = hole.end,
+                LogPiece::Missing(hole) => from = hole.range.end,
+                LogPiece::Lost { .. } => panic!("nothing was lost"),
                 LogPiece::CaughtUp(_) | LogPiece::End => return pieces,
             }
         }
@@ -222,7 +250,7 @@ mod tests {
     #[test]
     fn the_end_is_told_from_a_pause() {
         let (mut writer, log) = open_log(&storage());
-        let next = |from| log.blocking().next_piece(FollowedStreams::Merged, from).unwrap();
+        let next = |from| log.blocking().next_piece(FollowedStreams::Merged, from, 0).unwrap();
         assert_eq!(next(0), LogPiece::CaughtUp(0));
         writer.append(Stream::Stdout, b"ab");
         let bytes = b"ab".to_vec();
@@ -231,6 +259,31 @@ mod tests {
         drop(writer);
         assert_eq!(next(0), LogPiece::Bytes { stream: None, bytes, may_grow: false });
         assert_eq!(next(2), LogPiece::End);
+    }
+
+    #[test]
+    fn lost_bytes_are_told_once_where_they_are_missing() {
+        let (mut writer, log) = open_log(&storage());
+        writer.append(Stream::Stdout, b"one");
+        writer.mark_crash_gap(7);
+        let streams = FollowedStreams::Merged;
+        let next = |from, known| log.blocking().next_piece(streams, from, known).unwrap();
+        let lost = |bytes| LogPiece::Lost { bytes, why: Some(DropReason::ServerCrash) };
+        assert_eq!(next(3, 0), lost(7));
+        assert_eq!(next(3, 7), LogPiece::CaughtUp(3));
+        writer.mark_crash_gap(2);
+        assert_eq!(next(3, 7), lost(2), "the loss has grown");
+        writer.append(Stream::Stdout, b"two");
+        let bytes = |bytes: &[u8], may_grow| LogPiece::Bytes {
+            stream: None,
+            bytes: bytes.to_vec(),
+            may_grow,
+        };
+        assert_eq!(next(0, 0), bytes(b"one", false), "the piece ends at the loss");
+        assert_eq!(next(3, 9), bytes(b"two", true));
+        let one = FollowedStreams::One(Stream::Stdout);
+        let whole = log.blocking().next_piece(one, 0, 0).unwrap();
+        assert!(matches!(whole, LogPiece::Bytes { bytes, .. } if bytes == b"onetwo"));
     }
 
     #[test]

@@ -91,7 +91,8 @@ impl IndexScan {
                 }
                 PositionRecord::Gap { .. }
                 | PositionRecord::Cut(_)
-                | PositionRecord::Segment(_) => {}
+                | PositionRecord::Segment(_)
+                | PositionRecord::Time(_) => {}
             }
             self.next = self.records.next()?;
         }

@@ -50,6 +50,7 @@ mod follow;
 mod frame_cache;
 mod frame_table;
 mod gaps;
+mod holes;
 mod index;
 mod index_scan;
 mod line_scan;
@@ -85,6 +86,7 @@ pub use disk_watch::{DiskOperation, DiskWatch};
 pub use export::{GzipError, Gzipped, LogRange, LogRangeRequest, RawReader, gzip};
 pub use file_name::{InvalidLogName, LogName};
 pub use follow::{FollowedStreams, LogPiece, StartAt};
+pub use holes::{Hole, HoleReason};
 pub use index::Stream;
 pub use line_scan::{ScanDeadline, ScanGuard};
 pub use log::{

@@ -21,11 +21,12 @@ use crate::counters::{DropReason, SpillOperation, Tier};
 use crate::file_name::LogName;
 use crate::index::{LogPosition, RECORD_BYTES, StreamRun};
 use crate::pipe_splice::{PipeState, pipe_state};
-use crate::positions::{PositionRecord, PositionWriter};
+use crate::positions::{PositionRecord, PositionWriter, TimeRecord};
 use crate::quota::TenantQuota;
 use crate::reader::LogReader;
 use crate::spill::{SpillDir, SpillFile};
 use crate::stored_prefix::{StoredPrefix, drop_reason, write_prefix};
+use crate::write_times::{WriteTimes, to_unix_ms};
 
 /// The largest block that is stored at once.
 const WRITE_BYTES: usize = 1024 * 1024;
@@ -175,11 +176,28 @@ impl LogWriter {
     fn note_output_time(&mut self, offset: u64) {
         let now = Instant::now();
         let previous = self.now.last_output.replace(now);
-        if self.next_mark.is_none_or(|next| next <= now) {
-            let mut times = self.log.write_times();
-            let times = times.get_or_insert_default();
-            self.next_mark = Some(times.mark(now, offset, previous));
+        if self.next_mark.is_some_and(|next| next > now) {
+            return;
         }
+        let mut times = self.log.write_times();
+        let times = times.get_or_insert_default();
+        let earlier = times.newest_start();
+        self.next_mark = Some(times.mark(now, offset, previous));
+        // Kept for the next server; it is written with the next bytes.
+        if times.newest_start() != earlier
+            && let Some(durable) = &mut self.durable
+            && let Some(first) = earlier.and_then(to_unix_ms)
+            && let Some(time) = to_unix_ms(now)
+        {
+            let last = previous.and_then(to_unix_ms).unwrap_or(time);
+            let record = TimeRecord { offset, time, previous: (first, last) };
+            durable.positions.push(PositionRecord::Time(record));
+        }
+    }
+
+    /// Sets the times at which an earlier server wrote this log.
+    pub(crate) fn set_write_times(&self, times: WriteTimes) {
+        *self.log.write_times() = Some(Box::new(times));
     }
 
     /// `true` if the next bytes go to a file: because earlier bytes did, or because the log is
@@ -221,12 +239,7 @@ impl LogWriter {
     /// `true` if only memory holds some bytes of a durable log.
     #[must_use]
     pub fn has_unstored(&self) -> bool {
-        match &self.segment.lock().store {
-            SegmentStore::Durable(store) => store.has_unstored(),
-            SegmentStore::Memory(_) | SegmentStore::Spilled(_) | SegmentStore::Compressed(_) => {
-                false
-            }
-        }
+        self.durable.is_some() && self.log.segments().iter().any(|segment| segment.has_unstored())
     }
 
     /// Waits until it is time to store the bytes that only memory holds.
@@ -238,8 +251,17 @@ impl LogWriter {
     /// Stores the bytes that only memory holds. If the disk does not take them, memory keeps them.
     /// Blocks while the disk does.
     pub fn store_rest(&mut self) {
-        if let Some((durable, place)) = self.split_durable() {
-            durable.store_rest(&place);
+        let segments = self.log.segments();
+        for segment in &segments {
+            if segment.has_unstored()
+                && let Some((durable, place)) = self.split_durable()
+            {
+                durable.store_rest(&WritePlace { segment, ..place });
+                let is_full = !Arc::ptr_eq(segment, &self.segment);
+                if is_full && !segment.has_unstored() {
+                    segment.shrink();
+                }
+            }
         }
         if self.now.closed {
             self.segment.shrink();
@@ -349,7 +371,10 @@ impl LogWriter {
     }
 
     fn start_segment(&mut self) {
-        self.segment.shrink();
+        // Its file may still have to take bytes that only memory holds.
+        if !self.segment.has_unstored() {
+            self.segment.shrink();
+        }
         let start = self.end();
         let store = match &mut self.durable {
             None => SegmentStore::Memory(Vec::new()),

@@ -1,8 +1,9 @@
 //! The positions of a durable log: a file with a record for each change of the stream, each gap,
-//! each cut of a file and each segment after the first, in the order in which they came.
+//! each cut of a file, each segment after the first and each mark of a time after the first, in the
+//! order in which they came.
 //!
 //! A record is written before the bytes after it, so that a crash leaves at most records without
-//! bytes. A log of one stream, with nothing missing, has no such file.
+//! bytes. A log of one stream that was written within a second, with nothing missing, has no such file.
 
 use std::fs::File;
 use std::io;
@@ -31,6 +32,18 @@ pub(crate) enum PositionRecord {
     Cut(FileCut),
     /// A segment starts.
     Segment(LogPosition),
+    /// The bytes from this offset on were written at this time or later.
+    Time(TimeRecord),
+}
+
+/// A mark of the time at which a log grew, and the times of the mark before it; all in milliseconds
+/// since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TimeRecord {
+    pub(crate) offset: u64,
+    pub(crate) time: u64,
+    /// The first and the last write before it.
+    pub(crate) previous: (u64, u64),
 }
 
 impl PositionRecord {
@@ -41,6 +54,7 @@ impl PositionRecord {
             Self::Gap { at, .. } => at.offset,
             Self::Cut(cut) => cut.from,
             Self::Segment(start) => start.offset,
+            Self::Time(mark) => mark.offset,
         }
     }
 
@@ -60,6 +74,9 @@ impl PositionRecord {
                 (3, 0, [*from, to.lines, to.stderr_bytes, to.offset])
             }
             Self::Segment(start) => (4, 0, [start.offset, start.lines, start.stderr_bytes, 0]),
+            Self::Time(TimeRecord { offset, time, previous }) => {
+                (5, 0, [*offset, *time, previous.0, previous.1])
+            }
         };
         let mut record = [0; POSITION_BYTES];
         for (place, number) in record.chunks_exact_mut(8).zip(numbers) {
@@ -91,6 +108,10 @@ impl PositionRecord {
                 Some(Self::Cut(FileCut { from: offset, to: LogPosition { offset: last, ..at } }))
             }
             (4, 0) => Some(Self::Segment(at)),
+            (5, 0) => {
+                let previous = (at.stderr_bytes, last);
+                Some(Self::Time(TimeRecord { offset, time: at.lines, previous }))
+            }
             _ => None,
         }
     }
@@ -197,7 +218,7 @@ impl PositionWriter {
         }
     }
 
-    /// Adds a cut or a segment.
+    /// Adds a cut, a segment or a time.
     pub(crate) fn push(&mut self, record: PositionRecord) {
         self.pending.push(record);
     }

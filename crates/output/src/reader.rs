@@ -13,6 +13,7 @@ use super::segment::LogExtent;
 use super::shared_log::{LogProgress, LogSnapshot, SharedLog};
 use crate::Stream;
 use crate::compression::{CompressionTask, LogCompressor};
+use crate::index::FileCut;
 use crate::log_summary::LogSummary;
 use crate::page::{
     BytesAfterPage, LogPage, PageEnd, PageRequest, TailLimits, cut_page, tail_start,
@@ -247,6 +248,16 @@ impl BlockingReader {
             Some(times) => times.offset_at(since, last_output),
             None => last_output.is_none_or(|last| last >= since).then_some(0),
         }
+    }
+
+    /// The bytes that somebody else cut off the files of the log.
+    pub(crate) fn file_cuts(&self) -> Vec<FileCut> {
+        self.log.segments().iter().filter_map(|segment| segment.cut()).collect()
+    }
+
+    /// The number of bytes that were lost right before this offset.
+    pub(crate) fn lost_bytes_at(&self, offset: u64) -> u64 {
+        self.log.lost_bytes_in(offset..=offset)
     }
 
     /// The kept summary of the whole log.

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use serde::{Deserialize, Deserializer, Serialize, de};
 
@@ -19,11 +19,14 @@ use crate::gaps::Gaps;
 use crate::index::{FileCut, LogPosition, Stream};
 use crate::index_scan::{ScanRange, ScannedSegment, scan_segment};
 use crate::log::{LogBounds, LogStorage, LogWriter};
-use crate::positions::{POSITION_BYTES, PositionReader, PositionRecord, PositionWriter};
+use crate::positions::{
+    POSITION_BYTES, PositionReader, PositionRecord, PositionWriter, TimeRecord,
+};
 use crate::reader::LogReader;
 use crate::segment::{LogSegment, SegmentContent, SegmentStore};
 use crate::shared_log::{LogContent, LogProgress, SharedLog, TAIL_SEGMENTS};
 use crate::spill::{SpillDir, SpillFile};
+use crate::write_times::{StoredMark, WriteTimes, from_unix_ms, to_unix_ms};
 
 /// The version of [`ClosedLog`] that this crate writes.
 const VERSION: u8 = 1;
@@ -46,6 +49,9 @@ pub struct ClosedLog {
     /// Milliseconds since 1970.
     #[serde(default, skip_serializing_if = "is_default")]
     last_output: Option<u64>,
+    /// The times at which the log grew, unless that took no longer than a second.
+    #[serde(default, skip_serializing_if = "is_default")]
+    times: Vec<StoredMark>,
     /// Positions, each with the bytes that are missing there.
     #[serde(default, skip_serializing_if = "is_default")]
     gaps: Vec<(StoredPosition, u64)>,
@@ -106,11 +112,7 @@ impl ClosedLog {
         {
             segments.clear();
         }
-        let to_unix = |output: Instant| {
-            let then = SystemTime::now().checked_sub(output.elapsed())?;
-            let since = then.duration_since(UNIX_EPOCH).ok()?;
-            u64::try_from(since.as_millis()).ok()
-        };
+        let times = log.write_times().as_ref().map(|times| times.to_stored(progress.last_output));
         progress.closed.then(|| Self {
             version: VERSION,
             end,
@@ -118,7 +120,8 @@ impl ClosedLog {
             dropped: progress.dropped_bytes,
             dropped_why: progress.dropped_why,
             removed: progress.removed_bytes,
-            last_output: progress.last_output.and_then(to_unix),
+            last_output: progress.last_output.and_then(to_unix_ms),
+            times: times.unwrap_or_default(),
             gaps: log.gaps().iter().map(|(at, bytes)| (to_stored(at), bytes)).collect(),
             segments,
             positions: parts.iter().any(|part| part.lock().positions.is_some()),
@@ -128,10 +131,6 @@ impl ClosedLog {
     /// The progress of the log when it was closed.
     #[must_use]
     pub fn progress(&self) -> LogProgress {
-        let to_instant = |millis: u64| {
-            let then = UNIX_EPOCH.checked_add(Duration::from_millis(millis))?;
-            Instant::now().checked_sub(then.elapsed().unwrap_or_default())
-        };
         LogProgress {
             total_bytes: self.end.0,
             lines: self.end.1,
@@ -142,7 +141,7 @@ impl ClosedLog {
             removed_bytes: self.removed,
             cut_bytes: 0,
             closed: true,
-            last_output: self.last_output.and_then(to_instant),
+            last_output: self.last_output.and_then(from_unix_ms),
         }
     }
 }
@@ -218,7 +217,11 @@ pub fn open_closed_log(
     }
     let content = LogContent::with_tail(open(head), tail.iter().map(open).collect(), gaps);
     let quota = bounds.quota.clone();
-    LogReader::new(Arc::new(SharedLog::new_closed(content, state.progress(), quota, dir.clone())))
+    let log = SharedLog::new_closed(content, state.progress(), quota, dir.clone());
+    if !state.times.is_empty() {
+        *log.write_times() = Some(Box::new(WriteTimes::restore(&state.times)));
+    }
+    LogReader::new(Arc::new(log))
 }
 
 /// Opens the log of a running job of an earlier server, to go on at the end of its file. The
@@ -281,7 +284,16 @@ pub fn reopen_log(
     let head = segments.pop_front().ok_or(io::ErrorKind::InvalidData)?;
     let content = LogContent::with_tail(head, segments, past.gaps);
     let durable = DurableWriter::new(name, writer);
-    Ok(LogWriter::open(settings, bounds, content, progress, Some(durable)))
+    let (writer, reader) = LogWriter::open(settings, bounds, content, progress, Some(durable));
+    if let Some(last_output) = progress.last_output {
+        let mut times = WriteTimes::restore(&past.times);
+        if past.times.is_empty() {
+            // Everything was written within a second, not long before.
+            times.mark(last_output, 0, None);
+        }
+        writer.set_write_times(times);
+    }
+    Ok((writer, reader))
 }
 
 /// The segments and cuts by the positions of a log.
@@ -300,7 +312,9 @@ impl RecordedSegments {
             match record {
                 PositionRecord::Segment(start) => recorded.starts.push(start),
                 PositionRecord::Cut(cut) => recorded.cuts.push(cut),
-                PositionRecord::Stream { .. } | PositionRecord::Gap { .. } => {}
+                PositionRecord::Stream { .. }
+                | PositionRecord::Gap { .. }
+                | PositionRecord::Time(_) => {}
             }
         }
         Ok(recorded)
@@ -396,9 +410,19 @@ struct PastRecords {
     dropped_bytes: u64,
     dropped_why: Option<DropReason>,
     ends_with_gap: bool,
+    times: Vec<StoredMark>,
 }
 
 impl PastRecords {
+    fn add_time(&mut self, mark: TimeRecord) {
+        let (first, last) = mark.previous;
+        match self.times.last_mut() {
+            Some(previous) => previous.1 = last,
+            None => self.times.push((first, last, 0)),
+        }
+        self.times.push((mark.time, mark.time, mark.offset));
+    }
+
     fn read(positions: Option<&SpillFile>, total_bytes: u64) -> io::Result<Self> {
         let mut past = Self {
             count: 0,
@@ -407,6 +431,7 @@ impl PastRecords {
             dropped_bytes: 0,
             dropped_why: None,
             ends_with_gap: false,
+            times: Vec::new(),
         };
         let mut records = PositionReader::new(positions)?;
         while let Some(record) = records.next()?.filter(|record| record.offset() <= total_bytes) {
@@ -419,6 +444,7 @@ impl PastRecords {
                     past.dropped_why = Some(why);
                     past.ends_with_gap = at.offset == total_bytes;
                 }
+                PositionRecord::Time(mark) => past.add_time(mark),
                 PositionRecord::Cut(_) | PositionRecord::Segment(_) => {}
             }
         }

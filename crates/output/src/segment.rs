@@ -144,8 +144,18 @@ impl LogSegment {
         offset.saturating_sub(self.start.offset)
     }
 
+    /// `true` if only memory holds some bytes of this segment of a durable log.
+    pub(crate) fn has_unstored(&self) -> bool {
+        match &self.lock().store {
+            SegmentStore::Durable(store) => store.has_unstored(),
+            SegmentStore::Memory(_) | SegmentStore::Spilled(_) | SegmentStore::Compressed(_) => {
+                false
+            }
+        }
+    }
+
     /// Releases spare memory, reserved quota and file descriptors. For a segment that gets no more
-    /// bytes.
+    /// bytes and whose bytes are stored: its files cannot be written any more.
     pub(crate) fn shrink(&self) {
         let mut inner = self.lock();
         inner.index_mut().shrink();

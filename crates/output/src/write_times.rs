@@ -1,12 +1,31 @@
 //! The times at which a log grew, so that a reader can start at a time.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The first distance between two marks.
 const FIRST_STEP: Duration = Duration::from_secs(1);
 
 /// The most marks of a log. When there are more, every second one is dropped.
 const MAX_MARKS: usize = 256;
+
+/// The most marks of a log that are stored in a journal.
+const MAX_STORED: usize = 64;
+
+/// A mark for the next server: the times of the first and the last write in milliseconds since 1970,
+/// and the offset of the first byte.
+pub(crate) type StoredMark = (u64, u64, u64);
+
+/// Converts a time to milliseconds since 1970, which mean the same in another process.
+pub(crate) fn to_unix_ms(time: Instant) -> Option<u64> {
+    let then = SystemTime::now().checked_sub(time.elapsed())?;
+    u64::try_from(then.duration_since(UNIX_EPOCH).ok()?.as_millis()).ok()
+}
+
+/// Converts milliseconds since 1970 to a time; one in the future is now.
+pub(crate) fn from_unix_ms(millis: u64) -> Option<Instant> {
+    let then = UNIX_EPOCH.checked_add(Duration::from_millis(millis))?;
+    Instant::now().checked_sub(then.elapsed().unwrap_or_default())
+}
 
 /// Bytes that were written one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +74,41 @@ impl WriteTimes {
         }
         let last = self.more.last().or(self.first.as_ref());
         last.map_or(now, |last| last.first) + self.step
+    }
+
+    /// Rebuilds the marks of an earlier server.
+    pub(crate) fn restore(marks: &[StoredMark]) -> Self {
+        let mut times = Self::default();
+        let mut previous = None;
+        for (first, last, offset) in marks {
+            if let Some(first) = from_unix_ms(*first) {
+                times.mark(first, *offset, previous);
+                previous = from_unix_ms(*last);
+            }
+        }
+        times
+    }
+
+    /// Returns the marks for the next server, joined to at most [`MAX_STORED`]. None if there is one
+    /// at most. `last_output` is the time of the last write.
+    pub(crate) fn to_stored(&self, last_output: Option<Instant>) -> Vec<StoredMark> {
+        if self.is_short() {
+            return Vec::new();
+        }
+        let mut marks: Vec<WriteMark> = self.first.iter().chain(&self.more).copied().collect();
+        if let (Some(newest), Some(last)) = (marks.last_mut(), last_output) {
+            newest.last = last;
+        }
+        let joined = marks.chunks(marks.len().div_ceil(MAX_STORED)).filter_map(|part| {
+            let (first, last) = (part.first()?, part.last()?);
+            Some((to_unix_ms(first.first)?, to_unix_ms(last.last)?, first.offset))
+        });
+        joined.collect()
+    }
+
+    /// The time of the first write of the newest mark.
+    pub(crate) fn newest_start(&self) -> Option<Instant> {
+        self.more.last().or(self.first.as_ref()).map(|mark| mark.first)
     }
 
     /// `true` if there is one mark at most, which says no more than the time of the last write.
@@ -109,6 +163,32 @@ mod tests {
             let late = Duration::from_millis(300 * (wanted - found) / 10);
             assert!(late <= Duration::from_millis(whole) / 100, "{millis}: {late:?} too much");
         }
+    }
+
+    #[test]
+    fn stored_marks_are_as_good_for_the_next_server_and_few() {
+        let now = Instant::now();
+        let start = now.checked_sub(Duration::from_secs(10_000)).unwrap_or(now);
+        let at = |seconds: u64| start + Duration::from_secs(seconds);
+        let mut times = WriteTimes::default();
+        let mut previous = None;
+        for number in 0..10_000 {
+            times.mark(at(number), 10 * number, previous);
+            previous = Some(at(number));
+        }
+        let stored = times.to_stored(previous);
+        assert!(stored.len() <= MAX_STORED, "{}", stored.len());
+        let restored = WriteTimes::restore(&stored);
+        for seconds in (1..9_999).step_by(313) {
+            let found = restored.offset_at(at(seconds), previous).unwrap();
+            // The wall clock is read in milliseconds.
+            assert!(found <= 10 * seconds + 10, "{seconds}: {found}");
+            assert!(
+                10 * seconds - found.min(10 * seconds) <= 10 * 10_000 / 20,
+                "{seconds}: {found}"
+            );
+        }
+        assert_eq!(WriteTimes::default().to_stored(previous), []);
     }
 
     #[test]

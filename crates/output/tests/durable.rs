@@ -181,6 +181,30 @@ fn memory_takes_the_bytes_while_the_disk_is_stuck() {
     assert_same(&again, &reader);
 }
 
+#[test]
+fn bytes_of_full_segments_are_stored_once_the_disk_answers() {
+    let mut store = Store::new(100);
+    let disk = DiskWatch::default();
+    store.settings.spill_dir = SpillDir::open_durable(store.path(""), Arc::default(), disk.clone());
+    let ends = bounds(KeepOutput::Ends(20));
+    let (mut writer, reader) = open_durable_log(&store.settings, ends, name());
+    writer.append(Stream::Stdout, b"first");
+    let stuck = disk.begin();
+    eventually("the disk is stuck", || disk.is_stuck());
+    // The head takes ten bytes, each segment after it five.
+    writer.append(Stream::Stdout, b" head; second; t");
+    assert!(writer.has_unstored());
+    drop(stuck);
+    writer.store_rest();
+    assert!(!writer.has_unstored());
+    writer.append(Stream::Stdout, b"hird");
+    writer.close();
+    let ends = bounds(KeepOutput::Ends(20));
+    let (_, again) = reopen_log(&storage(store.dir.path(), 100), ends, name()).unwrap();
+    assert_same(&again, &reader);
+    assert_eq!(read(&again), b"first head; second; third");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
 

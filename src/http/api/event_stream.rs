@@ -5,6 +5,7 @@
 //! middle of a character.
 
 use std::convert::Infallible;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
 use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -27,8 +28,8 @@ use super::request::{ApiError, ApiState, QueryParams};
 use super::start_position::read_start;
 use crate::mcp::JobDetail;
 use crate::service::{
-    CallerIdentity, ForeignAccess, JobHandle, JobPhase, JobStatus, OutputFollower, OutputPiece,
-    StartAt,
+    CallerIdentity, DropReason, ForeignAccess, JobHandle, JobPhase, JobStatus, OutputFollower,
+    OutputPiece, StartAt,
 };
 use crate::spec::Stream;
 use crate::telemetry::events;
@@ -54,10 +55,17 @@ pub(in crate::http) async fn job_stream(
     let access = JobAccess::new(caller, &params)?;
     let stream = params.choice("stream", &STREAM_VALUES)?;
     let start = read_start(&params, "cursor")?.unwrap_or(StartAt::Position(0));
-    let start = read_last_event_id(&headers)?.unwrap_or(start);
+    let last_id = read_last_event_id(&headers)?;
+    let start = last_id.map_or(start, |id| StartAt::Position(id.position()));
     let follows = params.choice("follow", &FOLLOW_VALUES)?.unwrap_or(true);
     let job = access.find(&api, &job, ForeignAccess::ReadOutput).await?;
     let follower = OutputFollower::open(&job, stream, start).await?;
+    if matches!(last_id, Some(EventId::End(_))) && follower.is_at_end() {
+        // A browser's `EventSource` connects again after the end, until it gets this status.
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::NO_CONTENT;
+        return Ok(response);
+    }
     let until = (!follows).then(|| follower.length());
     let mut keep_alive = interval_at(Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
     keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -82,12 +90,46 @@ pub(in crate::http) async fn job_stream(
     Ok(response)
 }
 
-fn read_last_event_id(headers: &HeaderMap) -> Result<Option<StartAt>, ApiError> {
+/// The id of an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum EventId {
+    /// The position after the bytes of the event.
+    Position(u64),
+    /// The end of the stream, after output of this length. A client that has seen all output but not
+    /// the end comes back for it; a client that has seen the end does not.
+    End(u64),
+}
+
+impl fmt::Display for EventId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Position(position) => write!(f, "{position}"),
+            Self::End(length) => write!(f, "{length}-end"),
+        }
+    }
+}
+
+impl EventId {
+    fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        match text.strip_suffix("-end") {
+            Some(length) => length.parse().ok().map(Self::End),
+            None => text.parse().ok().map(Self::Position),
+        }
+    }
+
+    const fn position(self) -> u64 {
+        match self {
+            Self::Position(position) | Self::End(position) => position,
+        }
+    }
+}
+
+fn read_last_event_id(headers: &HeaderMap) -> Result<Option<EventId>, ApiError> {
     let Some(id) = headers.get(LAST_EVENT_ID) else { return Ok(None) };
-    let position = id.to_str().ok().and_then(|id| id.trim().parse().ok());
     let why = "the header Last-Event-ID must be the id of an event of this stream";
     let bad = || ApiError::bad_query("Last-Event-ID", why);
-    Ok(Some(StartAt::Position(position.ok_or_else(bad)?)))
+    id.to_str().ok().and_then(EventId::parse).map(Some).ok_or_else(bad)
 }
 
 /// The events of one response.
@@ -150,9 +192,18 @@ impl JobEvents {
                 self.wait_for_end().await
             }
             OutputPiece::Missing(hole) => {
-                self.follower.advance(hole.end - hole.start);
-                let data = json!({"from": hole.start, "to": hole.end});
-                Some(format_event("gap", hole.end, &data))
+                let (from, to) = (hole.range.start, hole.range.end);
+                self.follower.advance(to - from);
+                let why = hole.why.word();
+                let data = json!({"from": from, "to": to, "bytes": to - from, "why": why});
+                Some(format_event("gap", EventId::Position(to), &data))
+            }
+            OutputPiece::Lost { bytes, why } => {
+                self.follower.mark_loss_known(bytes);
+                let at = self.follower.position();
+                let why = why.map(DropReason::word);
+                let data = json!({"from": at, "to": at, "bytes": bytes, "why": why});
+                Some(format_event("gap", EventId::Position(at), &data))
             }
             OutputPiece::Bytes { stream, bytes, may_grow } => {
                 match choose_form(&bytes, may_grow && self.until.is_none()) {
@@ -195,7 +246,10 @@ impl JobEvents {
 
     async fn end_event(&mut self) -> Bytes {
         self.next = NextEvent::Nothing;
-        format_event("end", self.follower.position(), &self.describe().await)
+        let length = self.follower.position();
+        let is_complete = self.follower.is_at_end();
+        let id = if is_complete { EventId::End(length) } else { EventId::Position(length) };
+        format_event("end", id, &self.describe().await)
     }
 
     /// Returns an event if the state is another one than the last that was sent.
@@ -205,7 +259,8 @@ impl JobEvents {
             return None;
         }
         self.shown = Some(phase);
-        Some(format_event("state", self.follower.position(), &self.describe().await))
+        let id = EventId::Position(self.follower.position());
+        Some(format_event("state", id, &self.describe().await))
     }
 
     async fn state_event(&mut self) -> Bytes {
@@ -226,7 +281,7 @@ impl JobEvents {
         if let Some(stream) = stream {
             data["stream"] = json!(stream.name());
         }
-        format_event("output", self.follower.position(), &data)
+        format_event("output", EventId::Position(self.follower.position()), &data)
     }
 }
 
@@ -259,7 +314,7 @@ fn choose_form(bytes: &[u8], may_grow: bool) -> PieceForm {
     }
 }
 
-fn format_event(name: &str, id: u64, data: &Value) -> Bytes {
+fn format_event(name: &str, id: EventId, data: &Value) -> Bytes {
     // JSON has no line breaks outside of texts, and escapes those inside.
     format!("event: {name}\nid: {id}\ndata: {data}\n\n").into()
 }
@@ -314,8 +369,19 @@ mod tests {
     }
 
     #[test]
+    fn the_id_of_the_end_is_no_position_of_output() {
+        for id in [EventId::Position(0), EventId::Position(17), EventId::End(17)] {
+            assert_eq!(EventId::parse(&id.to_string()), Some(id));
+        }
+        for bad in ["", "x", "-end", "-1", "17-", "17-END"] {
+            assert_eq!(EventId::parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
     fn an_event_is_one_line_of_data() {
-        let event = format_event("output", 7, &json!({"text": "a\nb\r\u{2028}"}));
+        let event =
+            format_event("output", EventId::Position(7), &json!({"text": "a\nb\r\u{2028}"}));
         let text = String::from_utf8(event.to_vec()).unwrap();
         assert_eq!(text, "event: output\nid: 7\ndata: {\"text\":\"a\\nb\\r\u{2028}\"}\n\n");
     }

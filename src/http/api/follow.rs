@@ -10,7 +10,7 @@ use axum::response::Response;
 use futures_util::stream;
 use tokio_util::sync::CancellationToken;
 
-use super::output::{START, set_header};
+use super::output::{DROPPED_BYTES, GAPS, START, format_holes, set_header};
 use super::request::{ApiError, ApiState};
 use crate::ids::JobId;
 use crate::service::{JobHandle, OutputFollower, OutputPiece, StartAt};
@@ -27,10 +27,18 @@ pub(super) async fn follow_response(
 ) -> Result<Response, ApiError> {
     let follower = OutputFollower::open(job, stream, start).await?;
     let position = follower.position();
+    let holes = follower.find_holes().await?;
+    let dropped = job.output().progress().dropped_bytes;
     let body = FollowBody { job: job.id(), follower, streams: api.streams.clone() };
     let mut response = Response::new(Body::from_stream(stream::try_unfold(body, FollowBody::next)));
     let headers = response.headers_mut();
     set_header(headers, START, &position.to_string())?;
+    if !holes.is_empty() {
+        set_header(headers, GAPS, &format_holes(&holes))?;
+    }
+    if dropped > 0 {
+        set_header(headers, DROPPED_BYTES, &dropped.to_string())?;
+    }
     // A program decides what it writes next, so the beginning does not tell the type.
     set_header(headers, CONTENT_TYPE, "application/octet-stream")?;
     set_header(headers, CACHE_CONTROL, "no-store")?;
@@ -61,7 +69,10 @@ impl FollowBody {
                     self.follower.advance(bytes.len() as u64);
                     return Ok(Some((bytes.into(), self)));
                 }
-                OutputPiece::Missing(hole) => self.follower.advance(hole.end - hole.start),
+                OutputPiece::Missing(hole) => {
+                    self.follower.advance(hole.range.end - hole.range.start);
+                }
+                OutputPiece::Lost { bytes, .. } => self.follower.mark_loss_known(bytes),
                 OutputPiece::End => return Ok(None),
             }
         }

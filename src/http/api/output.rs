@@ -24,7 +24,9 @@ use super::negotiation::{Coding, ContentTag, Encoder, ResponsePlan, plan_respons
 use super::request::{ApiError, ApiState, QueryParams};
 use super::start_position::read_start;
 use crate::ids::JobId;
-use crate::service::{CallerIdentity, ContentKind, ForeignAccess, JobOutput, RawReader, StartAt};
+use crate::service::{
+    CallerIdentity, ContentKind, ForeignAccess, Hole, JobOutput, RawReader, StartAt,
+};
 use crate::spec::Stream;
 use crate::telemetry::events;
 
@@ -34,7 +36,10 @@ const DOWNLOAD_VALUES: [(&str, OutputUse); 2] =
     [("1", OutputUse::Download), ("0", OutputUse::View)];
 
 /// The number of output bytes that could not be kept and so are missing from the response, if any.
-const DROPPED_BYTES: HeaderName = HeaderName::from_static("x-shellyard-dropped-bytes");
+pub(super) const DROPPED_BYTES: HeaderName = HeaderName::from_static("x-shellyard-dropped-bytes");
+
+/// The holes of the requested output: positions whose bytes are not in the response.
+pub(super) const GAPS: HeaderName = HeaderName::from_static("x-shellyard-gaps");
 
 /// The position of the first byte, in a response that starts at lines, at a time or at a position.
 pub(super) const START: HeaderName = HeaderName::from_static("x-shellyard-start");
@@ -108,10 +113,17 @@ pub(in crate::http) async fn job_output(
     }
     let output = JobOutput::open(&job, request.stream)?;
     if let Some(start) = start {
-        let start = output.find_start(start).await?;
-        return OutputResponse { api: &api, request, output, tag: None }.from(start).await;
+        let position = output.find_start(start).await?;
+        let response = OutputResponse { api: &api, request, output, tag: None };
+        if matches!(start, StartAt::Position(_)) {
+            response.refuse_hole(position).await?;
+        }
+        return response.from(position).await;
     }
-    let tag = request.tag(&output, api.server);
+    let has_holes = output.find_first_hole(0..output.length()).await?.is_some();
+    // Of output with holes, positions are not those of the body: no part of it can be asked for by
+    // its tag.
+    let tag = request.tag(&output, api.server).filter(|_| !has_holes);
     let plan = plan_response(&method, &headers, output.length(), tag.as_ref());
     let response = OutputResponse { api: &api, request, output, tag };
     match plan {
@@ -139,19 +151,21 @@ impl OutputResponse<'_> {
     }
 
     async fn whole(self, coding: Coding) -> Result<Response, ApiError> {
-        let length = self.output.length();
         // An encoder takes memory: while too many are active, bytes are sent uncompressed.
         let permit = match coding {
             Coding::Identity => None,
             Coding::Gzip | Coding::Zstd => Arc::clone(&self.api.encoders).try_acquire_owned().ok(),
         };
         let coding = if permit.is_some() { coding } else { Coding::Identity };
-        let (kind, mut body) = self.open(0..length, coding).await?;
+        let (kind, mut body) = self.open(0..self.output.length(), coding).await?;
         body.permit = permit;
+        let length = body.blocks.bytes_left();
+        let gaps = format_holes(body.blocks.holes());
         let mut response = Response::new(body.into_body());
         let headers = response.headers_mut();
         self.describe(headers, coding)?;
         self.describe_content(headers, kind)?;
+        set_gaps(headers, &gaps)?;
         match coding {
             Coding::Identity => set_header(headers, CONTENT_LENGTH, &length.to_string())?,
             Coding::Gzip | Coding::Zstd => set_header(headers, CONTENT_ENCODING, coding.name())?,
@@ -166,17 +180,26 @@ impl OutputResponse<'_> {
             return Err(ApiError::Outside { length });
         }
         let (kind, body) = self.open(start..length, Coding::Identity).await?;
+        let sent = body.blocks.bytes_left();
+        let gaps = format_holes(body.blocks.holes());
         let mut response = Response::new(body.into_body());
         let headers = response.headers_mut();
         self.describe(headers, Coding::Identity)?;
         self.describe_content(headers, kind)?;
+        set_gaps(headers, &gaps)?;
         set_header(headers, START, &start.to_string())?;
-        set_header(headers, CONTENT_LENGTH, &(length - start).to_string())?;
+        set_header(headers, CONTENT_LENGTH, &sent.to_string())?;
         Ok(response)
     }
 
+    /// Answers with the bytes of a range up to its first hole: those after it are not at the positions
+    /// that a client would take them for.
     async fn part(self, range: Range<u64>) -> Result<Response, ApiError> {
+        self.refuse_hole(range.start).await?;
         let total = self.output.length();
+        let holes = self.output.find_holes(range.clone()).await?;
+        let end = holes.first().map_or(range.end, |hole| hole.range.start);
+        let range = range.start..end;
         let length = range.end - range.start;
         let content_range = format!("bytes {}-{}/{total}", range.start, range.end - 1);
         let (kind, body) = self.open(range, Coding::Identity).await?;
@@ -185,6 +208,9 @@ impl OutputResponse<'_> {
         let headers = response.headers_mut();
         self.describe(headers, Coding::Identity)?;
         self.describe_content(headers, kind)?;
+        if !holes.is_empty() {
+            set_header(headers, GAPS, &format_holes(&holes))?;
+        }
         set_header(headers, CONTENT_RANGE, &content_range)?;
         set_header(headers, CONTENT_LENGTH, &length.to_string())?;
         Ok(response)
@@ -199,14 +225,19 @@ impl OutputResponse<'_> {
         let job = self.request.job;
         let output = &self.output;
         let unreadable = |error: &io::Error| events::output_unreadable(job, error);
-        let hole = output.find_first_hole(range.clone()).await.inspect_err(unreadable)?;
-        if let Some(hole) = hole {
-            return Err(ApiError::NotKept { hole });
-        }
         let kind = output.kind().await.inspect_err(unreadable)?;
         let blocks = output.read(range).await.inspect_err(unreadable)?;
         let encoder = Encoder::new(coding)?;
         Ok((kind, OutputBody { job, blocks, encoder, permit: None }))
+    }
+
+    /// Refuses a request that names a position whose byte was not kept.
+    async fn refuse_hole(&self, position: u64) -> Result<(), ApiError> {
+        let rest = position..self.output.length();
+        match self.output.find_first_hole(rest).await? {
+            Some(hole) if hole.start <= position => Err(ApiError::NotKept { hole }),
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// Sets the headers of every response about this output.
@@ -248,6 +279,23 @@ impl OutputResponse<'_> {
             }
         }
     }
+}
+
+/// Formats holes for a header: `100-200:truncated`, the first position and the one after the last, and
+/// the reason.
+pub(super) fn format_holes(holes: &[Hole]) -> String {
+    let hole = |hole: &Hole| format!("{}-{}:{}", hole.range.start, hole.range.end, hole.why.word());
+    holes.iter().map(hole).collect::<Vec<_>>().join(", ")
+}
+
+/// Names the holes of the response, if there are any. Positions are then not those of the body, so no
+/// client may take it for a part of a download.
+fn set_gaps(headers: &mut HeaderMap, gaps: &str) -> Result<(), ApiError> {
+    if gaps.is_empty() {
+        return Ok(());
+    }
+    headers.remove(ACCEPT_RANGES);
+    set_header(headers, GAPS, gaps)
 }
 
 /// Sets a header. None of our values contains a character that is invalid in headers.

@@ -10,10 +10,12 @@ use super::{ApiCaller, code};
 use crate::harness::{HttpRequest, Launch, TestServer};
 
 /// One event as a client reads it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 struct JobEvent {
     name: String,
     id: Option<u64>,
+    /// `true` if the id is that of the end.
+    is_end: bool,
     data: Value,
 }
 
@@ -47,20 +49,19 @@ fn read_until(
     assert_eq!(answer.header("content-type"), Some("text/event-stream"));
     let mut lines = BufReader::new(answer.body()).lines();
     let mut events = Vec::new();
-    let mut event = JobEvent { name: String::new(), id: None, data: Value::Null };
+    let mut event = JobEvent::default();
     loop {
         let line = lines.next().expect("an event that is the last").expect("a line");
         if let Some(name) = line.strip_prefix("event: ") {
             name.clone_into(&mut event.name);
         } else if let Some(id) = line.strip_prefix("id: ") {
-            event.id = Some(id.parse().expect("a number"));
+            event.is_end = id.ends_with("-end");
+            event.id = Some(id.trim_end_matches("-end").parse().expect("a number"));
         } else if let Some(data) = line.strip_prefix("data: ") {
             event.data = serde_json::from_str(data).expect("JSON");
         } else if line.is_empty() && !event.name.is_empty() {
-            let read = std::mem::replace(
-                &mut event,
-                JobEvent { name: String::new(), id: None, data: Value::Null },
-            );
+            let read = std::mem::take(&mut event);
+            assert_eq!(read.is_end, read.name == "end", "{read:?}");
             events.push(read.clone());
             if is_last(&read) {
                 return events;
@@ -179,13 +180,47 @@ fn bytes_that_were_not_kept_are_a_gap() {
     let arguments = json!({"command": "seq 1 2000000", "on_large_output": "truncate"});
     server.call("run_command", arguments).ok();
     let events = read_all(&caller, stream(1, ""));
-    let gap = events.iter().find(|event| event.name == "gap").expect("a gap");
+    let at = events.iter().position(|event| event.name == "gap").expect("a gap");
+    let gap = &events[at];
     assert_eq!(gap.data["to"].as_u64(), gap.id);
+    assert_eq!(gap.data["why"], "truncated", "{gap:?}");
     assert!(output(&events).starts_with(b"1\n2\n") && output(&events).ends_with(b"\n2000000\n"));
     let total = events.last().and_then(|end| end.id).expect("an end");
     let missing =
         gap.data["to"].as_u64().expect("a number") - gap.data["from"].as_u64().expect("a number");
     assert_eq!(output(&events).len() as u64 + missing, total);
+    assert_eq!(gap.data["bytes"].as_u64(), Some(missing));
+    // From before, inside and after the gap, each byte comes once.
+    let from = gap.data["from"].as_u64().expect("a number");
+    for (start, gaps) in [(from - 5, 1), (from, 1), (from + 7, 1), (from + missing, 0)] {
+        let request = stream(1, "").header("Last-Event-ID", &start.to_string());
+        let events = read_all(&caller, request);
+        let found: Vec<&JobEvent> = events.iter().filter(|event| event.name == "gap").collect();
+        assert_eq!(found.len(), gaps, "{found:?}");
+        let skipped: u64 = found.iter().filter_map(|gap| gap.data["bytes"].as_u64()).sum();
+        assert_eq!(start + skipped + output(&events).len() as u64, total, "from {start}");
+        assert!(output(&events).ends_with(b"\n2000000\n"));
+    }
+}
+
+#[test]
+fn a_browser_that_has_seen_the_end_stops_to_connect() {
+    let (mut server, callers) = start();
+    server.run("echo done; exit 3");
+    let running = server.start("read line");
+    for caller in callers {
+        let resume = |job, id: &str| stream(job, "").header("Last-Event-ID", id);
+        let (status, text) = caller.send(resume(1, "5-end"));
+        assert_eq!((status, text.as_str()), (204, ""));
+        // All output was seen, but not the end.
+        let events = read_all(&caller, resume(1, "5"));
+        let end = events.last().expect("an end");
+        assert_eq!((end.id, &end.data["exit_code"]), (Some(5), &json!(3)));
+        assert!(output(&events).is_empty(), "{events:?}");
+        // Not the end of this job.
+        let events = read_until(&caller, resume(running, "0-end"), |event| event.name == "state");
+        assert_eq!(events[0].data["state"], "running");
+    }
 }
 
 #[test]

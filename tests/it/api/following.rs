@@ -1,6 +1,7 @@
 //! Output that is read while a job writes it: bytes, last lines, and output since a time.
 
 use std::io::Read;
+use std::time::UNIX_EPOCH;
 
 use serde_json::json;
 
@@ -109,6 +110,94 @@ fn output_since_a_time_is_all_that_was_written_then_and_little_more() {
     for bad in ["since=soon", "tail=-1", "from=x", "tail=1&from=1", "follow=2"] {
         let (status, refused) = caller.get(&format!("/jobs/{job}/output?{bad}"));
         assert_eq!((status, code(&refused)), (400, "bad_query"), "{bad}");
+    }
+}
+
+#[test]
+fn the_times_of_output_outlive_the_server() {
+    let (mut server, [caller, _]) = start();
+    // Each line is its own time. Between them is more than the distance of two marks.
+    let steps = "for line in 1 2 3; do date +%s.%N; sleep 2.5; done";
+    let finished = server.start(steps);
+    let running = server.start(&format!("{steps}; echo last; read line; echo late"));
+    caller.wait_finished(finished);
+    let path = format!("/jobs/{running}/output");
+    eventually("it has written", || caller.read(&path).ends_with("last\n"));
+    assert_eq!(caller.post("/upgrade", &json!({})).0, 200);
+    eventually("the next server answers", || {
+        let request = HttpRequest::get("/api/v1/upgrade").header("Connection", "close");
+        caller.open(request).rest().contains("\"generation\":2")
+    });
+    eventually("it has taken the job over", || {
+        caller.get(&format!("/jobs/{running}")).1["state"] == "running"
+    });
+    for job in [finished, running] {
+        let all = caller.read(&format!("/jobs/{job}/output"));
+        let mut rest = all.as_str();
+        for line in all.lines().take(3) {
+            let written: f64 = line.parse().expect("a time");
+            let now = UNIX_EPOCH.elapsed().expect("a time after 1970").as_secs_f64();
+            let ago = now - written + 0.2;
+            let read = caller.read(&format!("/jobs/{job}/output?since={ago:.3}"));
+            assert_eq!(read, rest, "job {job} since {line}");
+            rest = &rest[line.len() + 1..];
+        }
+    }
+    caller.post(&format!("/jobs/{running}/input"), &json!({"text": "\n"}));
+    caller.wait_finished(running);
+    let late = caller.read(&format!("/jobs/{running}/output?since=3600&tail=1"));
+    assert_eq!(late, "late\n");
+}
+
+#[test]
+fn output_with_a_hole_is_sent_without_it_and_says_where_it_is() {
+    let (mut server, callers) = start();
+    let arguments = json!({"command": "seq 1 2000000", "on_large_output": "truncate"});
+    server.call("run_command", arguments).ok();
+    let total: u64 = 14_888_896;
+    for caller in callers {
+        let read = |query: &str, range: Option<&str>| {
+            let request = HttpRequest::get(&format!("/api/v1/jobs/1/output{query}"));
+            let request = range.iter().fold(request, |it, range| it.header("Range", range));
+            let mut connection = caller.open(request);
+            let answer = connection.answer();
+            let header = |name| answer.header(name).map(str::to_owned);
+            let gaps = header("x-shellyard-gaps").unwrap_or_default();
+            let told = (header("content-range"), header("accept-ranges"), header("etag"));
+            (answer.status, gaps, told, answer.text())
+        };
+        let (status, gaps, told, whole) = read("", None);
+        assert_eq!(status, 200);
+        let (from, to) =
+            gaps.strip_suffix(":truncated").and_then(|it| it.split_once('-')).expect("a gap");
+        let (from, to): (u64, u64) =
+            (from.parse().expect("a number"), to.parse().expect("a number"));
+        assert_eq!(whole.len() as u64 + (to - from), total);
+        assert!(whole.starts_with("1\n2\n") && whole.ends_with("\n2000000\n"));
+        assert_eq!(told, (None, None, None), "no part of it can be asked for");
+        let (_, followed_gaps, _, followed) = read("?follow=1", None);
+        assert!(followed_gaps == gaps && followed == whole, "{followed_gaps}");
+        // A tail does not reach the hole.
+        assert_eq!(read("?tail=1", None).1, "");
+        let before = from - 3;
+        let (status, rest_gaps, _, rest) = read(&format!("?from={before}"), None);
+        assert_eq!((status, &rest_gaps), (200, &gaps));
+        assert!(rest == whole[before as usize..], "{}", rest.len());
+        let (status, part_gaps, (range, ..), part) = read("", Some(&format!("bytes={before}-")));
+        assert_eq!((status, part.as_str()), (206, &whole[before as usize..from as usize]));
+        let sent = format!("bytes {before}-{}/{total}", from - 1);
+        assert_eq!((range, &part_gaps), (Some(sent), &gaps));
+        let inside = from + 1;
+        for (query, range) in [
+            (format!("?from={inside}"), None),
+            (String::new(), Some(format!("bytes={inside}-{}", to + 9))),
+        ] {
+            let (status, _, _, text) = read(&query, range.as_deref());
+            assert!(status == 410 && text.contains("not_kept"), "{status} {text}");
+        }
+        let (status, rest_gaps, _, rest) = read(&format!("?follow=1&from={inside}"), None);
+        assert_eq!((status, rest_gaps), (200, format!("{inside}-{to}:truncated")));
+        assert!(rest == whole[from as usize..]);
     }
 }
 
