@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::admission::{AdmissionControl, AdmissionRules, AuditTrail};
 use super::approval::Approvals;
 use super::awaiting_approval::ParkedSubmissions;
+use super::foreign_reads::{ForeignRead, REPEAT_TIME, ReadRecord, RepeatedReads};
 use super::output::{EmptyWaits, OutputDownloads};
 use super::restore::{PreviousServer, restore_jobs};
 use super::seen_output::SeenOutputs;
@@ -53,6 +54,8 @@ pub struct JobService {
     /// The paths that confined jobs may write, and those hidden from them.
     pub(super) places: Arc<SandboxPaths>,
     pub(super) parked: Arc<ParkedSubmissions>,
+    /// The audited reads of operators in the last minute.
+    foreign_reads: Arc<RepeatedReads>,
     /// The longest time for which finished jobs are kept.
     pub(super) max_finished_age: Option<Duration>,
     /// Cancelled when another server takes over.
@@ -136,6 +139,7 @@ impl JobService {
             quota,
             places,
             parked: Arc::default(),
+            foreign_reads: Arc::default(),
             empty_waits: Arc::default(),
             seen,
             unreported: Arc::default(),
@@ -243,9 +247,7 @@ impl JobService {
     /// Writes what is not recorded yet: the last job numbers and audit entries.
     pub async fn finish_records(&self) {
         self.job_numbers.close();
-        let admission = Arc::clone(&self.admission);
-        // `finish_audit` reports its own failures.
-        tokio::task::spawn_blocking(move || admission.finish_audit()).await.ok();
+        self.finish_audit().await;
     }
 
     /// Accepts and starts no more jobs, lets running commands go on for `drain_time`, then ends the
@@ -267,9 +269,7 @@ impl JobService {
         drop(tokio::time::timeout(last, wait_all_gone(&jobs)).await);
         // Calls that wait for a queued job answer with what they know: the next server starts it.
         self.replaced.cancel();
-        let admission = Arc::clone(&self.admission);
-        // `finish_audit` reports its own failures.
-        tokio::task::spawn_blocking(move || admission.finish_audit()).await.ok();
+        self.finish_audit().await;
     }
 }
 
@@ -397,8 +397,9 @@ impl JobService {
         self.record_operation("log_filter_changed", what, by);
     }
 
-    /// Records that an operator read or changed the job of another tenant. Reads are only audited:
-    /// a program may read often.
+    /// Records that an operator read or changed the job of another tenant. A change is logged and
+    /// audited at once. Reads are only audited, and those that repeat within a minute are one more
+    /// entry: a program may read often.
     pub fn record_foreign_access(&self, access: ForeignAccess, job: JobId, by: CallerIdentity) {
         let tenant = job.tenant();
         match access {
@@ -420,14 +421,43 @@ impl JobService {
     }
 
     fn audit_read(&self, part: &str, job: JobId, by: CallerIdentity) {
-        let detail = format!("{part} of job {job} of {} (by {})", job.tenant(), by.tenant);
-        self.admission.write_note("job_read", &detail);
+        let subject = format!("{part} of job {job} of {}", job.tenant());
+        self.audit_foreign_read(ForeignRead { what: "job_read", subject, by: by.tenant });
+    }
+
+    fn audit_foreign_read(&self, read: ForeignRead) {
+        match self.foreign_reads.count(&read) {
+            ReadRecord::Repeated => return,
+            ReadRecord::Single => {}
+            ReadRecord::First => {
+                let admission = Arc::clone(&self.admission);
+                let reads = Arc::clone(&self.foreign_reads);
+                let read = read.clone();
+                tokio::spawn(async move {
+                    tokio::time::sleep(REPEAT_TIME).await;
+                    if let Some(detail) = reads.end(&read) {
+                        admission.write_note(read.what, &detail);
+                    }
+                });
+            }
+        }
+        self.admission.write_note(read.what, &read.to_string());
+    }
+
+    /// Writes the audit entries that are not written yet, before the server ends.
+    async fn finish_audit(&self) {
+        for (what, detail) in self.foreign_reads.end_all() {
+            self.admission.write_note(what, &detail);
+        }
+        let admission = Arc::clone(&self.admission);
+        // `finish_audit` reports its own failures.
+        tokio::task::spawn_blocking(move || admission.finish_audit()).await.ok();
     }
 
     /// Records that an operator listed the jobs of another tenant, or of all.
     pub fn record_foreign_list(&self, tenant: Option<TenantId>, by: CallerIdentity) {
-        let whose = tenant.map_or("all tenants", TenantId::name);
-        self.admission.write_note("jobs_listed", &format!("jobs of {whose} (by {})", by.tenant));
+        let subject = format!("jobs of {}", tenant.map_or("all tenants", TenantId::name));
+        self.audit_foreign_read(ForeignRead { what: "jobs_listed", subject, by: by.tenant });
     }
 
     /// Returns the state of the queue, its lanes and its tenants.

@@ -8,6 +8,7 @@ mod approval;
 mod awaiting_approval;
 mod confinement;
 mod files;
+mod foreign_reads;
 mod handle;
 mod output;
 mod output_follower;

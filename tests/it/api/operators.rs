@@ -127,6 +127,31 @@ fn a_stream_of_another_tenants_job_is_audited_once() {
 }
 
 #[test]
+fn repeated_reads_are_one_more_entry_and_every_change_is_its_own() {
+    let mut tenants = Tenants::start();
+    let (_, job) = tenants.alice.post("/jobs", &json!({"command": "sleep 1000"}));
+    let job = super::number(&job);
+    for _ in 0..10 {
+        assert_eq!(tenants.admin.get("/jobs?all=1").0, 200);
+        assert_eq!(tenants.admin.get(&format!("/jobs/{job}?tenant=alice")).0, 200);
+        let input = format!("/jobs/{job}/input?tenant=alice");
+        assert_eq!(tenants.admin.post(&input, &json!({"text": "x"})).0, 200);
+    }
+    let count = |tenants: &Tenants, text: &str| {
+        tenants.audited().iter().filter(|note| note.starts_with(text)).count()
+    };
+    eventually("each input is there", || count(&tenants, "job_input_sent") == 10);
+    assert_eq!(count(&tenants, "jobs_listed"), 1, "{:?}", tenants.audited());
+    assert_eq!(count(&tenants, "job_read"), 1, "{:?}", tenants.audited());
+    tenants.server.signal(rustix::process::Signal::TERM);
+    tenants.server.wait_exit();
+    let list = "jobs_listed: jobs of all tenants, 9 more times within a minute (by ops)";
+    tenants.assert_audited(list);
+    let state = format!("state of job {job} of alice, 9 more times within a minute (by ops)");
+    tenants.assert_audited(&format!("job_read: {state}"));
+}
+
+#[test]
 fn nobody_else_reaches_the_job_of_another_tenant() {
     let tenants = Tenants::start();
     let marker = Marker::new();
