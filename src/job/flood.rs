@@ -38,10 +38,10 @@ pub(super) const fn is_flood(brought: u64) -> bool {
 pub(super) async fn carry_flood(mut pump: Pump) -> Option<Pump> {
     loop {
         pump.make_room().await;
-        if pump.is_gate_closed() {
+        if pump.gate().is_closed() {
             break;
         }
-        let Some(permit) = pump.try_flood_permit() else { break };
+        let Some(permit) = pump.gate().try_flood_permit() else { break };
         let reason;
         (pump, reason) = pump.run_on_blocking_thread(pump_until_calm).await?;
         drop(permit);

@@ -9,7 +9,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::{spawn_blocking, yield_now};
 use tokio::time::{Instant, sleep_until};
 use tracing::Span;
@@ -188,14 +188,9 @@ impl Pump {
         self
     }
 
-    /// `true` if the pump must stop because another server takes over.
-    pub(super) fn is_gate_closed(&self) -> bool {
-        self.gate.is_closed()
-    }
-
-    /// Returns the right to a thread for a flood, if one is free.
-    pub(super) fn try_flood_permit(&self) -> Option<OwnedSemaphorePermit> {
-        self.gate.try_flood_permit()
+    /// Returns the gate that all pumps of the server share.
+    pub(super) const fn gate(&self) -> &PumpGate {
+        &self.gate
     }
 
     /// The same, stopping when this gate is closed.

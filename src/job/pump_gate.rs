@@ -1,5 +1,5 @@
-//! What the pumps of a server share: the gate that stops them before another server takes over its
-//! jobs, and the threads for floods.
+//! The gate that stops the pumps of a server before another server takes over its jobs, and the
+//! permits of busy pumps for threads.
 
 use std::sync::Arc;
 
