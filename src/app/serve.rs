@@ -23,8 +23,8 @@ use crate::cli::greeting::{self, ServedAt};
 use crate::cli::terminal;
 use crate::config::{Changes, ConfigSources, Loaded, LogFormat, Settings, load};
 use crate::http::{
-    HttpServices, MetricsRenderer, Readiness, ReloadedSettings, Server, ServerControl, ServerKind,
-    ServerProcess, UpgradeControl,
+    HttpServices, MetricsRenderer, Readiness, ReloadedSettings, ServedBy, Server, ServerControl,
+    ServerKind, UpgradeControl,
 };
 use crate::journal::Journal;
 use crate::mcp::{Handler, ServerName};
@@ -410,8 +410,8 @@ impl App {
 }
 
 /// Describes this process, which has just started to serve.
-fn describe_process(kind: ServerKind) -> ServerProcess {
-    ServerProcess { kind, pid: std::process::id(), started: SystemTime::now() }
+fn describe_process(kind: ServerKind) -> ServedBy {
+    ServedBy { kind, pid: std::process::id(), started: SystemTime::now() }
 }
 
 /// Creates the directory for temporary files of jobs, and starts the thread that follows all processes.

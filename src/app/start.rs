@@ -82,7 +82,7 @@ pub fn run(cli: Cli) -> ExitCode {
             };
             (result, FAILURE)
         }
-        Command::Server(cli::ServerCommand { verb: cli::ServerVerb::Shell(flags) }) => {
+        Command::Server(cli::BuiltInServerCommand { verb: cli::ServerVerb::Shell(flags) }) => {
             let start = Startup::new(flags.config.clone(), flags.values(), environment);
             (start.run_shell_server(&flags), FAILURE)
         }

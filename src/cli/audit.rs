@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::terminal::{OutputFormat, VerbOutput, format_with_causes};
+use super::terminal::{OutputFormat, VerbOutput, format_with_causes, read_width};
+use super::wrap::wrap_text;
 use super::{AuditCommand, AuditVerb, AuditVerifyFlags};
 use crate::telemetry::audit::{
     self, AuditedJob, EntryStamp, LineLocation, VerifyError, VerifyReport,
@@ -18,7 +19,7 @@ pub fn run(command: &AuditCommand) -> u8 {
 fn reply(result: Result<VerifyReport, VerifyError>, format: OutputFormat) -> VerbOutput {
     match (result, format) {
         (Ok(verified), OutputFormat::Human) => VerbOutput {
-            stdout: format_summary(&verified),
+            stdout: wrap_text(&format_summary(&verified), read_width(&std::io::stdout())),
             stderr: format_notes(&verified),
             code: 0,
         },

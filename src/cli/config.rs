@@ -8,7 +8,8 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::server_request::{ConnectFlags, ServerRequestError, send_post};
-use super::terminal::{VerbOutput, format_table};
+use super::terminal::{VerbOutput, read_width};
+use super::wrap::{format_list_within, wrap_text};
 use super::{CheckFlags, ConfigFileVerb, InitFlags, ServeFlags, ShowFlags};
 use crate::client::ServerClient;
 use crate::config::{
@@ -53,6 +54,7 @@ fn check(
         (Ok(loaded), false) => {
             let file = loaded.file.as_deref().map_or("no file".into(), Path::to_string_lossy);
             let stdout = format!("the configuration is valid ({file})\n");
+            let stdout = wrap_text(&stdout, read_width(&io::stdout()));
             let stderr = format_ignored_note(&loaded) + &format_warning(&loaded);
             VerbOutput { stdout, stderr, code: 0 }
         }
@@ -98,13 +100,16 @@ fn show(flags: &ShowFlags, environment: Environment) -> VerbOutput {
         Ok(loaded) if flags.json => {
             VerbOutput { stdout: settings_json(&loaded), ..VerbOutput::default() }
         }
-        Ok(loaded) => VerbOutput { stdout: format_settings(&loaded), ..VerbOutput::default() },
+        Ok(loaded) => {
+            let stdout = format_settings(&loaded, read_width(&io::stdout()));
+            VerbOutput { stdout, ..VerbOutput::default() }
+        }
         Err(error) => failed_check_output(&error),
     }
 }
 
 /// Formats one line per setting: key, value and origin, in aligned columns.
-fn format_settings(loaded: &Loaded) -> String {
+fn format_settings(loaded: &Loaded, width: Option<usize>) -> String {
     let entries = loaded.entries();
     let rows: Vec<_> = entries
         .iter()
@@ -117,7 +122,14 @@ fn format_settings(loaded: &Loaded) -> String {
     let line = |(key, value, origin): &(&str, String, String)| {
         format!("{key:keys$} = {value:values$}  # {origin}\n")
     };
-    rows.iter().map(line).collect()
+    let table: String = rows.iter().map(line).collect();
+    if width.is_none_or(|width| table.lines().all(|line| line.chars().count() <= width)) {
+        return table;
+    }
+    // The origin stands above its setting, so that the text stays a valid file.
+    let pair =
+        |(key, value, origin): &(&str, String, String)| format!("# {origin}\n{key} = {value}\n");
+    rows.iter().map(pair).collect()
 }
 
 /// Returns the origin of a value, with the actual directory if the value is empty and means a
@@ -224,7 +236,8 @@ fn reload_output(answer: &Value) -> VerbOutput {
     let restart = keys("needs_restart").iter().map(|key| row(key, "needs a restart"));
     let rows: Vec<Vec<String>> = live.chain(restart).collect();
     let stderr = if rows.is_empty() { "nothing changed\n" } else { "" };
-    VerbOutput { stdout: format_table(&rows), stderr: stderr.to_owned(), code: 0 }
+    let stdout = format_list_within(&rows, read_width(&io::stdout()));
+    VerbOutput { stdout, stderr: stderr.to_owned(), code: 0 }
 }
 
 #[cfg(test)]
@@ -317,11 +330,14 @@ mod tests {
 
     #[test]
     fn the_output_of_show_is_a_valid_file() {
-        let reply = show(&defaults_only(), Environment::default());
-        let file = file_with(&reply.stdout);
-        let flags =
-            CheckFlags { file: Some(file.path().into()), json: false, ..CheckFlags::default() };
-        assert_eq!(check(&flags, Environment::default(), |_| Ok(())).code, 0);
+        let flags = defaults_only();
+        let loaded = load_settings(None, &flags.serve, Environment::default()).unwrap();
+        for width in [None, Some(40)] {
+            let file = file_with(&format_settings(&loaded, width));
+            let flags =
+                CheckFlags { file: Some(file.path().into()), json: false, ..CheckFlags::default() };
+            assert_eq!(check(&flags, Environment::default(), |_| Ok(())).code, 0, "{width:?}");
+        }
     }
 
     #[test]

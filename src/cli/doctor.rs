@@ -7,6 +7,8 @@ use serde_json::json;
 
 use super::DoctorFlags;
 use super::doctor_checks::{self as checks, DoctorFinding, FindingLevel};
+use super::terminal::read_width;
+use super::wrap::wrap_text;
 use crate::environment::{DroppedVariable, JobEnvironment};
 use crate::process::Host;
 use crate::process::shell::ShellChoice;
@@ -49,7 +51,9 @@ pub fn run(flags: &DoctorFlags, input: &DoctorInput<'_>) -> u8 {
     let text = if flags.json {
         findings_json(&findings, input.environment)
     } else {
-        checks::format_summary(&findings) + &checks::format_findings(&findings)
+        let width = read_width(&io::stdout());
+        wrap_text(&checks::format_summary(&findings), width)
+            + &checks::format_findings(&findings, width)
     };
     // A write fails if the reader is gone (`| head`).
     let is_printed = io::stdout().lock().write_all(text.as_bytes()).is_ok();

@@ -9,6 +9,7 @@ use rustix::fs::{StatVfs, statvfs};
 use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
 
+use super::wrap::wrap_line;
 use crate::bounded_read::{SPILL_CHECK_TIMEOUT, run_with_timeout};
 use crate::confinement::{GrantedConfinement, ResourceLimits};
 use crate::environment::{DroppedVariable, JobEnvironment};
@@ -88,16 +89,23 @@ pub(super) fn format_summary(findings: &[DoctorFinding]) -> String {
     }
 }
 
-/// Formats each finding as one line, with further details and the fix on indented lines below.
-pub(super) fn format_findings(findings: &[DoctorFinding]) -> String {
+/// The width of the level before each finding.
+const LEVEL_WIDTH: usize = 6;
+
+/// Formats each finding as one line, with further details and the fix on indented lines below; all
+/// wrapped to the width of a terminal.
+pub(super) fn format_findings(findings: &[DoctorFinding], width: Option<usize>) -> String {
     let mut text = String::new();
     for DoctorFinding { level, what, detail, fix } in findings {
         let lines = detail.lines().chain(fix.as_deref());
         for (number, line) in lines.enumerate() {
-            match number {
-                0 => text.push_str(&format!("{:<5} {what}: {line}\n", level.word())),
-                _ => text.push_str(&format!("      {line}\n")),
-            }
+            let line = match number {
+                0 => format!("{:<LEVEL_WIDTH$}{what}: {line}", level.word()),
+                _ => format!("{:LEVEL_WIDTH$}{line}", ""),
+            };
+            let wrapped = width.map(|width| wrap_line(&line, width, LEVEL_WIDTH));
+            text.push_str(&wrapped.unwrap_or(line));
+            text.push('\n');
         }
     }
     text
@@ -468,7 +476,7 @@ mod host_tests {
 
     #[track_caller]
     fn check(levels: PressureLevels, read: &[PressureReading], expected: &str) {
-        assert_eq!(format_findings(&[check_pressure(levels, read)]), expected);
+        assert_eq!(format_findings(&[check_pressure(levels, read)], None), expected);
     }
 
     #[test]
@@ -489,7 +497,7 @@ mod host_tests {
     #[test]
     fn the_finding_says_whether_spans_can_be_exported() {
         let [unset, set] = [None, Some("http://c:4318")].map(check_traces);
-        let actual = format_findings(&[unset]);
+        let actual = format_findings(&[unset], None);
         assert!(actual.starts_with("ok    traces: ") && actual.contains("(OTLP)"), "{actual}");
         let level = if OTLP_BUILT_IN { FindingLevel::Ok } else { FindingLevel::Fail };
         assert_eq!(set.level, level, "{set:?}");
@@ -498,7 +506,8 @@ mod host_tests {
 
     #[test]
     fn an_unwritable_store_fails() {
-        let checked = |result| format_findings(&[check_store(Path::new("/data/spill"), result)]);
+        let checked =
+            |result| format_findings(&[check_store(Path::new("/data/spill"), result)], None);
         assert_eq!(checked(Ok(())), "ok    store: output beyond memory goes to /data/spill\n");
         let actual = checked(Err(io::ErrorKind::PermissionDenied.into()));
         assert!(

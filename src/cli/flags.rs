@@ -12,7 +12,7 @@ use super::job_verb::JobVerb;
 use super::operator::OperatorVerb;
 use super::program_verb::ProgramVerb;
 use super::run_queued::RunQueueFlags;
-use super::server::ServerCommand;
+use super::server::BuiltInServerCommand;
 use super::server_request::flag_value;
 use super::times::parse_time;
 use super::token::TokenCommand;
@@ -71,7 +71,7 @@ pub enum Command {
     /// Serve MCP on stdin and stdout until stdin ends.
     Stdio(StdioFlags),
     /// Run a built-in MCP server that replaces another program.
-    Server(ServerCommand),
+    Server(BuiltInServerCommand),
     /// Run one command as a job; print its output and return its exit code.
     Run(RunFlags),
     /// Add Shellyard to the settings of AI clients, or list the clients on this machine.

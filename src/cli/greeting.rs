@@ -8,7 +8,8 @@ use std::path::Path;
 use clap::CommandFactory;
 
 use super::flags::Cli;
-use super::terminal::{VerbOutput, format_table};
+use super::terminal::{VerbOutput, read_width};
+use super::wrap::{format_list_within, wrap_text};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -26,13 +27,15 @@ const FIRST_STEPS: [(&str, &str, &str); 7] = [
 /// Prints the text for a person who has typed the name of the program alone. Returns the exit code.
 #[must_use]
 pub fn run() -> u8 {
-    VerbOutput { stdout: format_start_page(has_verb), ..VerbOutput::default() }.print()
+    let stdout = format_start_page(has_verb, read_width(&io::stdout()));
+    VerbOutput { stdout, ..VerbOutput::default() }.print()
 }
 
 /// Prints that `stdio` waits for a client, if a person has started it.
 pub fn greet_on_stdio() {
     if io::stdin().is_terminal() && io::stderr().is_terminal() {
-        eprint!("{}", format_stdio_note(has_verb));
+        let note = format_stdio_note(has_verb);
+        eprint!("{}", wrap_text(&note, read_width(&io::stderr())));
     }
 }
 
@@ -42,7 +45,7 @@ pub fn greet_on_stdio() {
 pub fn greet_on_serve(server: &ServedAt<'_>) -> bool {
     let is_read = io::stderr().is_terminal();
     if is_read {
-        eprint!("{}", format_serve_greeting(server, has_verb));
+        eprint!("{}", format_serve_greeting(server, has_verb, read_width(&io::stderr())));
     }
     is_read
 }
@@ -77,18 +80,21 @@ impl ServedAt<'_> {
     }
 }
 
-fn format_start_page(has_verb: impl Fn(&str) -> bool) -> String {
+fn format_start_page(has_verb: impl Fn(&str) -> bool, width: Option<usize>) -> String {
     let steps = FIRST_STEPS.iter().filter(|(verb, _, _)| has_verb(verb));
     let rows: Vec<Vec<String>> =
         steps.map(|(_, line, what)| vec![format!("  {line}"), (*what).to_owned()]).collect();
-    format!(
-        "Shellyard {VERSION} runs shell commands for AI agents as jobs, over MCP.\n\n{}\n\
-         `shellyard --help` lists all verbs, `shellyard VERB --help` explains one.\n",
-        format_table(&rows)
-    )
+    let title =
+        format!("Shellyard {VERSION} runs shell commands for AI agents as jobs, over MCP.\n\n");
+    let end = "\n`shellyard --help` lists all verbs, `shellyard VERB --help` explains one.\n";
+    wrap_text(&title, width) + &format_list_within(&rows, width) + &wrap_text(end, width)
 }
 
-fn format_serve_greeting(server: &ServedAt<'_>, has_verb: impl Fn(&str) -> bool) -> String {
+fn format_serve_greeting(
+    server: &ServedAt<'_>,
+    has_verb: impl Fn(&str) -> bool,
+    width: Option<usize>,
+) -> String {
     let mut text = format!("Shellyard {VERSION} is ready.\n\n");
     let url = server.url();
     let mut places = Vec::new();
@@ -98,29 +104,30 @@ fn format_serve_greeting(server: &ServedAt<'_>, has_verb: impl Fn(&str) -> bool)
     if let Some(socket) = server.socket {
         places.push(vec!["  socket".to_owned(), socket.display().to_string()]);
     }
-    text += &format_table(&places);
+    text += &format_list_within(&places, width);
     text += "\nConnect a client:\n\n";
-    let mut lines: Vec<String> = Vec::new();
+    let mut commands: Vec<String> = Vec::new();
     if has_verb("install") {
-        lines.push("shellyard install CLIENT --connect".to_owned());
+        commands.push("shellyard install CLIENT --connect".to_owned());
     }
     if let Some(url) = &url {
         let token = " --header \"Authorization: Bearer TOKEN\"";
         let token = if server.needs_token { token } else { "" };
-        lines.push(format!("claude mcp add --transport http shellyard {url}{token}"));
+        commands.push(format!("claude mcp add --transport http shellyard {url}{token}"));
     }
-    lines.push(
-        "or the command `shellyard stdio --connect` in the settings of any client".to_owned(),
-    );
-    if server.needs_token && url.is_some() {
-        lines.push("`shellyard token new NAME` creates the token of a client".to_owned());
-    }
-    for line in lines {
+    for command in commands {
         // Writing to a string cannot fail.
-        writeln!(text, "  {line}").ok();
+        writeln!(text, "  {command}").ok();
     }
-    text += "\n`shellyard jobs` in another terminal shows what runs. Ctrl-C stops the server.\n\n";
-    text
+    let other = "  or the command `shellyard stdio --connect` in the settings of any client\n";
+    text += &wrap_text(other, width);
+    if server.needs_token && url.is_some() {
+        let token = "  `shellyard token new NAME` creates the token of a client\n";
+        text += &wrap_text(token, width);
+    }
+    let end =
+        "\n`shellyard jobs` in another terminal shows what runs. Ctrl-C stops the server.\n\n";
+    text + &wrap_text(end, width)
 }
 
 fn format_stdio_note(has_verb: impl Fn(&str) -> bool) -> String {
@@ -152,15 +159,15 @@ mod tests {
 
     #[test]
     fn the_start_page_names_verbs_that_exist() {
-        let page = format_start_page(|verb| verb != "install");
+        let page = format_start_page(|verb| verb != "install", None);
         assert!(page.contains("shellyard serve ") && !page.contains("install"), "{page}");
         assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
-        assert!(format_start_page(|_| true).contains("shellyard install"));
+        assert!(format_start_page(|_| true, None).contains("shellyard install"));
     }
 
     #[test]
     fn a_server_says_where_it_is_and_how_to_connect() {
-        let text = format_serve_greeting(&served(), |_| true);
+        let text = format_serve_greeting(&served(), |_| true, None);
         for part in [
             "  URL     http://127.0.0.1:8000/mcp\n",
             "  socket  /d/shellyard.sock\n",
@@ -172,11 +179,11 @@ mod tests {
         assert!(!text.contains("TOKEN"), "{text}");
         let guarded = ServedAt { is_tls: true, needs_token: true, ..served() };
         let guarded = ServedAt { address: "0.0.0.0:8443".parse().ok(), ..guarded };
-        let text = format_serve_greeting(&guarded, |_| false);
+        let text = format_serve_greeting(&guarded, |_| false, None);
         assert!(text.contains("https://127.0.0.1:8443/mcp --header"), "{text}");
         assert!(text.contains("shellyard token new NAME") && !text.contains("install"), "{text}");
         let only_socket = ServedAt { address: None, ..served() };
-        let text = format_serve_greeting(&only_socket, |_| false);
+        let text = format_serve_greeting(&only_socket, |_| false, None);
         assert!(!text.contains("URL") && text.contains("stdio --connect"), "{text}");
     }
 }

@@ -6,14 +6,15 @@ use clap::{Args, ValueEnum};
 use shellyard_install::files::{self, SettingsFileError};
 use shellyard_install::{
     ClientKind, ConfiguredCommand, EditError, FilePurpose, InstallRequest, InstallScope, Machine,
-    OperatingSystem, SERVER_NAME, SettingsFile, UninstallStep, format_diff,
+    OperatingSystem, SERVER_NAME, SettingValue, SettingsFile, UninstallStep, format_diff,
 };
 use thiserror::Error;
 
 use super::install_check::{CheckError, CheckedServer, check_command};
 use super::install_list;
+use super::install_owner::describe_foreign_entry;
 use super::install_report::{
-    ClientReport, FileAction, FileReport, permission_note, print_reports, rules_note,
+    ClientReport, FileReport, InstallAction, permission_note, print_reports, rules_note,
 };
 use super::terminal::VerbOutput;
 use crate::client::{Endpoint, ServerTarget, TargetError};
@@ -27,6 +28,7 @@ Examples:
   shellyard install cursor --dry-run      show the change without making it
   shellyard install zed --connect         share one server with other clients
   shellyard install codex --uninstall     take everything back
+  shellyard install codex --force         replace another server named shellyard
 
 Clients: claude-code, claude-desktop, codex, cursor, vscode, zed, gemini, qwen, opencode, windsurf, goose.
 
@@ -67,6 +69,9 @@ pub struct InstallFlags {
     /// asking: every command of the agent then runs without a question.
     #[arg(long, requires = "clients")]
     pub agent_rules: bool,
+    /// Replace or remove an entry named shellyard that starts another program; the backup keeps it.
+    #[arg(long, requires = "clients", conflicts_with = "print")]
+    pub force: bool,
     /// Print JSON instead of text.
     #[arg(long)]
     pub json: bool,
@@ -125,10 +130,28 @@ pub(super) enum InstallError {
         "`{}` was left alone; correct it, or add the lines of `--print` by hand", .path.display()
     )]
     Edit { path: PathBuf, source: EditError },
-    #[error("nothing was changed; {}", advise(.0))]
-    File(#[source] SettingsFileError),
+    #[error("{}; {}", describe_changed(.changed), advise(.source))]
+    File {
+        /// The files of this client that were changed before.
+        changed: Vec<PathBuf>,
+        source: SettingsFileError,
+    },
+    #[error(
+        "nothing was changed: `{}` has a server named shellyard that is not this program, but {what}; use --force to {} it, or rename it",
+        .path.display(), if *.is_uninstall { "remove" } else { "replace" }
+    )]
+    Foreign { path: PathBuf, what: String, is_uninstall: bool },
     #[error("the settings are written, but the server in them does not work")]
     Check(#[source] CheckError),
+}
+
+/// Says which files were changed before a failure.
+fn describe_changed(changed: &[PathBuf]) -> String {
+    if changed.is_empty() {
+        return "nothing was changed".to_owned();
+    }
+    let names: Vec<String> = changed.iter().map(|path| format!("`{}`", path.display())).collect();
+    format!("{} was changed before this failure; --uninstall takes that back", names.join(", "))
 }
 
 const fn advise(error: &SettingsFileError) -> &'static str {
@@ -152,7 +175,8 @@ impl InstallError {
             Self::Target(_) => "bad_target",
             Self::NoProject(_) => "no_project_settings",
             Self::Edit { source, .. } => source.code(),
-            Self::File(error) => error.code(),
+            Self::File { source, .. } => source.code(),
+            Self::Foreign { .. } => "foreign_entry",
             Self::Check(error) => error.code(),
         }
     }
@@ -228,9 +252,16 @@ impl<'a> Installer<'a> {
         }
         // All files are read and judged before the first one is written.
         let plans: Vec<FilePlan> =
-            files.iter().map(|file| self.plan_file(file)).collect::<Result<_, _>>()?;
+            files.iter().map(|file| self.plan_file(client, file)).collect::<Result<_, _>>()?;
+        let mut changed = Vec::new();
         for plan in &plans {
-            report.files.push(self.carry_out(plan)?);
+            let done = self.carry_out(plan);
+            let done =
+                done.map_err(|source| InstallError::File { changed: changed.clone(), source })?;
+            report.files.push(done);
+            if !matches!(plan.change, FileChange::None) {
+                changed.push(plan.file.path.clone());
+            }
         }
         if self.flags.uninstall {
             return Ok(());
@@ -262,13 +293,18 @@ impl<'a> Installer<'a> {
             })
     }
 
-    fn plan_file(&self, file: &SettingsFile) -> Result<FilePlan, InstallError> {
+    /// Reads a file and decides on its change. Changes nothing.
+    fn plan_file(&self, client: ClientKind, file: &SettingsFile) -> Result<FilePlan, InstallError> {
         let edit_error = |source| InstallError::Edit { path: file.path.clone(), source };
-        let old = if self.flags.print {
-            None
-        } else {
-            files::read_text(&file.path).map_err(InstallError::File)?
-        };
+        let old = if self.flags.print { None } else { read_settings(&file.path)? };
+        if self.flags.scope == ScopeFlag::Project && self.flags.config_path.is_none() {
+            files::check_inside(&file.path, &self.machine.project).map_err(unchanged)?;
+        }
+        let foreign = self.find_foreign_entry(client, file, old.as_deref())?;
+        if let Some(what) = foreign.clone().filter(|_| !self.flags.force) {
+            let is_uninstall = self.flags.uninstall;
+            return Err(InstallError::Foreign { path: file.path.clone(), what, is_uninstall });
+        }
         let backups =
             if self.flags.uninstall { files::list_backups(&file.path) } else { Vec::new() };
         let change = if self.flags.uninstall {
@@ -283,17 +319,33 @@ impl<'a> Installer<'a> {
                 },
             }
         } else {
-            let new = file.install(old.as_deref()).map_err(edit_error)?;
+            let new = match old.as_deref().filter(|_| foreign.is_some()) {
+                Some(old) => file.replace(old),
+                None => file.install(old.as_deref()),
+            };
+            let new = new.map_err(edit_error)?;
             if old.as_deref() == Some(&new) { FileChange::None } else { FileChange::Write(new) }
         };
-        Ok(FilePlan { file: file.clone(), old, change })
+        Ok(FilePlan { file: file.clone(), old, change, foreign })
+    }
+
+    /// Describes the entry of another program under our name.
+    fn find_foreign_entry(
+        &self,
+        client: ClientKind,
+        file: &SettingsFile,
+        text: Option<&str>,
+    ) -> Result<Option<String>, InstallError> {
+        let entry = text.map(|text| read_entry(file, text)).transpose()?.flatten();
+        Ok(entry.and_then(|entry| describe_foreign_entry(client, &entry, &self.command)))
     }
 
     /// Makes one change, unless the flags only ask to see it.
-    fn carry_out(&self, plan: &FilePlan) -> Result<FileReport, InstallError> {
+    fn carry_out(&self, plan: &FilePlan) -> Result<FileReport, SettingsFileError> {
         let is_shown = self.flags.dry_run || self.flags.print;
         let path = &plan.file.path;
         let mut report = FileReport::new(&plan.file, plan.action(self.flags.uninstall));
+        report.replaced.clone_from(&plan.foreign);
         let old = plan.old.as_deref();
         let new = plan.new_text();
         if self.flags.dry_run {
@@ -307,23 +359,26 @@ impl<'a> Installer<'a> {
         if is_shown {
             return Ok(report);
         }
-        if self.flags.scope == ScopeFlag::Project && self.flags.config_path.is_none() {
-            files::check_inside(path, &self.machine.project).map_err(InstallError::File)?;
-        }
         match &plan.change {
             FileChange::None => {}
             FileChange::Delete => {
-                files::delete_file(path, old.unwrap_or_default()).map_err(InstallError::File)?;
+                report.backup = plan.save_foreign()?;
+                files::delete_file(path, old.unwrap_or_default())?;
             }
             FileChange::Write(text) => {
-                if let Some(old) = old {
-                    let backup = files::write_backup(path, old).map_err(InstallError::File)?;
-                    report.backup = Some(backup);
+                let is_known = old.is_some_and(|old| files::has_backup(path, old));
+                let backup = old.map(|old| files::write_backup(path, old)).transpose()?;
+                let written = files::write_text(path, text, old);
+                if written.is_err() && !is_known {
+                    // The file is as it was, and needs no copy.
+                    let _removed = backup.as_ref().map(std::fs::remove_file);
                 }
-                files::write_text(path, text, old).map_err(InstallError::File)?;
+                written?;
+                report.backup = backup;
             }
             FileChange::Restore { backup, text } => {
-                files::write_text(path, text, old).map_err(InstallError::File)?;
+                report.backup = plan.save_foreign()?;
+                files::write_text(path, text, old)?;
                 // Its text is in its place now.
                 let _removed = std::fs::remove_file(backup).is_ok();
             }
@@ -376,10 +431,25 @@ pub(super) fn read_command(
     client: ClientKind,
     file: &SettingsFile,
 ) -> Result<Option<ConfiguredCommand>, InstallError> {
-    let edit_error = |source| InstallError::Edit { path: file.path.clone(), source };
-    let text = files::read_text(&file.path).map_err(InstallError::File)?;
-    let entry = text.map(|text| file.read_entry(&text)).transpose().map_err(edit_error)?.flatten();
+    let text = read_settings(&file.path)?;
+    let entry = text.map(|text| read_entry(file, &text)).transpose()?.flatten();
     Ok(entry.and_then(|entry| ConfiguredCommand::from_entry(client, &entry)))
+}
+
+pub(super) fn read_entry(
+    file: &SettingsFile,
+    text: &str,
+) -> Result<Option<SettingValue>, InstallError> {
+    file.read_entry(text).map_err(|source| InstallError::Edit { path: file.path.clone(), source })
+}
+
+pub(super) fn read_settings(path: &Path) -> Result<Option<String>, InstallError> {
+    files::read_text(path).map_err(unchanged)
+}
+
+/// The error of a step before the first change.
+const fn unchanged(source: SettingsFileError) -> InstallError {
+    InstallError::File { changed: Vec::new(), source }
 }
 
 /// A file, its text, and the change to it.
@@ -387,6 +457,8 @@ struct FilePlan {
     file: SettingsFile,
     old: Option<String>,
     change: FileChange,
+    /// The entry of another program that has our name.
+    foreign: Option<String>,
 }
 
 enum FileChange {
@@ -405,15 +477,21 @@ impl FilePlan {
         }
     }
 
-    const fn action(&self, is_uninstall: bool) -> FileAction {
+    /// Saves the file before an entry of another program goes with it.
+    fn save_foreign(&self) -> Result<Option<PathBuf>, SettingsFileError> {
+        let old = self.old.as_deref().filter(|_| self.foreign.is_some());
+        old.map(|old| files::write_backup(&self.file.path, old)).transpose()
+    }
+
+    const fn action(&self, is_uninstall: bool) -> InstallAction {
         match (&self.change, &self.old, is_uninstall) {
-            (FileChange::None, _, false) => FileAction::AlreadyInstalled,
-            (FileChange::None, _, true) => FileAction::NotInstalled,
-            (FileChange::Write(_), None, _) => FileAction::Created,
-            (FileChange::Write(_), Some(_), false) => FileAction::Changed,
-            (FileChange::Write(_), Some(_), true) => FileAction::Removed,
-            (FileChange::Restore { .. }, _, _) => FileAction::Restored,
-            (FileChange::Delete, _, _) => FileAction::Deleted,
+            (FileChange::None, _, false) => InstallAction::AlreadyInstalled,
+            (FileChange::None, _, true) => InstallAction::NotInstalled,
+            (FileChange::Write(_), None, _) => InstallAction::Created,
+            (FileChange::Write(_), Some(_), false) => InstallAction::Changed,
+            (FileChange::Write(_), Some(_), true) => InstallAction::Removed,
+            (FileChange::Restore { .. }, _, _) => InstallAction::Restored,
+            (FileChange::Delete, _, _) => InstallAction::Deleted,
         }
     }
 }

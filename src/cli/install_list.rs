@@ -3,10 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use shellyard_install::{ClientKind, ConfiguredCommand, InstallRequest, InstallScope, Machine};
+use shellyard_install::{
+    ClientKind, ConfiguredCommand, InstallRequest, InstallScope, Machine, SettingsFile,
+};
 
-use super::install::read_command;
-use super::terminal::{VerbOutput, escape_for_terminal, format_table, format_with_causes};
+use super::install::{InstallError, read_entry, read_settings};
+use super::install_owner::describe_foreign_entry;
+use super::terminal::{VerbOutput, escape_for_terminal, format_with_causes, read_width};
+use super::wrap::format_table_within;
 
 /// A client on this machine, and what its settings say.
 #[derive(Debug)]
@@ -22,6 +26,8 @@ enum ListedState {
     NotInstalled,
     /// With the command in the settings.
     Installed(ConfiguredCommand),
+    /// With a description of the entry that another program has under our name.
+    Foreign(String),
     /// With the reason why the settings cannot be read, and its code word.
     Unreadable(String, &'static str),
 }
@@ -55,7 +61,7 @@ pub(super) fn list_clients(
         stderr += &format!("→ shellyard install {}\n", open.join(" "));
     } else if found.is_empty() {
         stderr +=
-            "→ shellyard install CLIENT writes the settings of a client that is not found, too\n";
+            "`shellyard install CLIENT` writes the settings of a client that is not found, too\n";
     }
     VerbOutput { stdout: format_rows(&found, machine, command), stderr, code: 0 }
 }
@@ -76,16 +82,29 @@ fn find_client(
             has_rules: false,
         };
         let file = request.files(machine)?.into_iter().next()?;
-        let state = match read_command(client, &file) {
-            Ok(Some(command)) => ListedState::Installed(command),
-            Ok(None) => ListedState::NotInstalled,
-            Err(error) => ListedState::Unreadable(format_with_causes(&error), error.code()),
-        };
+        let state = read_state(client, &file, command).unwrap_or_else(|error| {
+            ListedState::Unreadable(format_with_causes(&error), error.code())
+        });
         Some(ListedClient { client, found: found.clone(), settings: file.path, state })
     };
     let is_installed = |row: &ListedClient| !matches!(row.state, ListedState::NotInstalled);
     let project = row(InstallScope::Project).filter(is_installed);
     Some(row(InstallScope::User).into_iter().chain(project).collect())
+}
+
+fn read_state(
+    client: ClientKind,
+    file: &SettingsFile,
+    own: &ConfiguredCommand,
+) -> Result<ListedState, InstallError> {
+    let text = read_settings(&file.path)?;
+    let entry = text.map(|text| read_entry(file, &text)).transpose()?.flatten();
+    let Some(entry) = entry else { return Ok(ListedState::NotInstalled) };
+    if let Some(what) = describe_foreign_entry(client, &entry, own) {
+        return Ok(ListedState::Foreign(what));
+    }
+    let command = ConfiguredCommand::from_entry(client, &entry);
+    Ok(command.map_or(ListedState::NotInstalled, ListedState::Installed))
 }
 
 fn format_rows(rows: &[ListedClient], machine: &Machine, own: &ConfiguredCommand) -> String {
@@ -99,6 +118,7 @@ fn format_rows(rows: &[ListedClient], machine: &Machine, own: &ConfiguredCommand
             ListedState::Installed(command) => {
                 format!("installed, with {}", escape_for_terminal(&command.program))
             }
+            ListedState::Foreign(what) => format!("the name is used by {what}"),
             ListedState::Unreadable(..) => "cannot be read".to_owned(),
         };
         let settings = shorten(&row.settings, &machine.home);
@@ -107,7 +127,8 @@ fn format_rows(rows: &[ListedClient], machine: &Machine, own: &ConfiguredCommand
     if rows.is_empty() {
         return String::new();
     }
-    format_table(&[vec![head], rows.iter().map(cells).collect()].concat())
+    let rows = [vec![head], rows.iter().map(cells).collect()].concat();
+    format_table_within(&rows, read_width(&std::io::stdout()))
 }
 
 /// Formats a path with `~` for the home directory.
@@ -133,6 +154,10 @@ impl ListedClient {
                 answer["state"] = json!("installed");
                 answer["command"] = json!(command.program);
                 answer["args"] = json!(command.args);
+            }
+            ListedState::Foreign(what) => {
+                answer["state"] = json!("foreign");
+                answer["entry"] = json!(what);
             }
             ListedState::Unreadable(message, code) => {
                 answer["state"] = json!("unreadable");

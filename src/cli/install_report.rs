@@ -1,6 +1,6 @@
 //! The results of `install`, as text and as JSON.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use shellyard_install::{
@@ -9,7 +9,8 @@ use shellyard_install::{
 
 use super::install::InstallError;
 use super::install_check::CheckedServer;
-use super::terminal::{VerbOutput, escape_for_terminal, format_with_causes};
+use super::terminal::{VerbOutput, escape_for_terminal, format_with_causes, read_width};
+use super::wrap::wrap_text;
 
 /// The result for one client.
 #[derive(Debug)]
@@ -26,8 +27,10 @@ pub(super) struct ClientReport {
 pub(super) struct FileReport {
     path: PathBuf,
     purpose: FilePurpose,
-    action: FileAction,
+    action: InstallAction,
     pub(super) backup: Option<PathBuf>,
+    /// The entry of another program that was replaced or removed.
+    pub(super) replaced: Option<String>,
     /// The change, if it was only shown.
     pub(super) diff: Option<String>,
     /// The settings, if they were only printed.
@@ -36,7 +39,7 @@ pub(super) struct FileReport {
 
 /// The change to one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum FileAction {
+pub(super) enum InstallAction {
     Created,
     Changed,
     AlreadyInstalled,
@@ -46,7 +49,7 @@ pub(super) enum FileAction {
     NotInstalled,
 }
 
-impl FileAction {
+impl InstallAction {
     /// The stable word of the action.
     const fn word(self) -> &'static str {
         match self {
@@ -68,18 +71,21 @@ impl ClientReport {
 
     fn format(&self) -> VerbOutput {
         let name = self.client.name();
-        let has_work = |file: &&FileReport| file.action != FileAction::NotInstalled;
+        let has_work = |file: &&FileReport| file.action != InstallAction::NotInstalled;
+        let width = read_width(&std::io::stdout());
+        let fit = |line: String| wrap_text(&line, width);
         let mut stdout = String::new();
         for file in self.files.iter().filter(has_work) {
-            stdout += &format!("{name}: {}\n", file.format());
+            stdout += &fit(format!("{name}: {}\n", file.format()));
+            // The lines of a file stay as they are.
             stdout += file.diff.as_deref().unwrap_or_default();
         }
         let is_absent = self.error.is_none() && !self.files.iter().any(|file| has_work(&file));
         if is_absent {
-            stdout += &format!("{name}: not installed, nothing to do\n");
+            stdout += &fit(format!("{name}: not installed, nothing to do\n"));
         }
         if let Some(checked) = &self.check {
-            stdout += &format!("{name}: {}\n", format_check(checked));
+            stdout += &fit(format!("{name}: {}\n", format_check(checked)));
         }
         let mut stderr: String =
             self.notes.iter().map(|note| format!("{name}: note: {note}\n")).collect();
@@ -116,9 +122,9 @@ impl ClientReport {
 }
 
 impl FileReport {
-    pub(super) fn new(file: &SettingsFile, action: FileAction) -> Self {
+    pub(super) fn new(file: &SettingsFile, action: InstallAction) -> Self {
         let (path, purpose) = (file.path.clone(), file.purpose);
-        Self { path, purpose, action, backup: None, diff: None, settings: None }
+        Self { path, purpose, action, backup: None, replaced: None, diff: None, settings: None }
     }
 
     fn format(&self) -> String {
@@ -127,27 +133,31 @@ impl FileReport {
             FilePurpose::Permissions => "permission",
             FilePurpose::Rules => "instructions for the model",
         };
-        let path = escape_for_terminal(&self.path.display().to_string());
+        let path = quote_path(&self.path);
         let would = if self.diff.is_some() { "would be " } else { "" };
-        match (self.action, &self.backup) {
-            (FileAction::Created, _) => format!("{thing} {would}added to the new file {path}"),
-            (FileAction::Changed, Some(backup)) => {
-                let backup = escape_for_terminal(&backup.display().to_string());
-                format!("{thing} added to {path}; the file as it was: {backup}")
-            }
-            (FileAction::Changed, None) => format!("{thing} {would}added to {path}"),
-            (FileAction::AlreadyInstalled, _) => {
-                format!("already installed, {path} stays as it is")
-            }
-            (FileAction::Removed, _) => format!("{thing} {would}removed from {path}"),
-            (FileAction::Restored, _) => {
+        let change = match self.action {
+            InstallAction::Created => format!("{thing} {would}added to the new file {path}"),
+            InstallAction::Changed => format!("{thing} {would}added to {path}"),
+            InstallAction::AlreadyInstalled => format!("already installed, {path} stays as it is"),
+            InstallAction::Removed => format!("{thing} {would}removed from {path}"),
+            InstallAction::Restored => {
                 format!("{thing} {would}removed: {path} is exactly what it was before")
             }
-            (FileAction::Deleted, _) => {
+            InstallAction::Deleted => {
                 format!("{thing} {would}removed: {path} had nothing else and is gone")
             }
-            (FileAction::NotInstalled, _) => format!("nothing of shellyard in {path}"),
-        }
+            InstallAction::NotInstalled => format!("nothing of shellyard in {path}"),
+        };
+        let is_gone = matches!(
+            self.action,
+            InstallAction::Removed | InstallAction::Restored | InstallAction::Deleted
+        );
+        let joint = if is_gone { "; the entry was " } else { ", in place of " };
+        let replaced = self.replaced.as_ref().map(|what| format!("{joint}{what}"));
+        let is_told = self.replaced.is_some() || self.action == InstallAction::Changed;
+        let backup = self.backup.as_ref().filter(|_| is_told);
+        let backup = backup.map(|backup| format!("; the file as it was: {}", quote_path(backup)));
+        change + &replaced.unwrap_or_default() + &backup.unwrap_or_default()
     }
 
     fn to_json(&self) -> Value {
@@ -165,8 +175,16 @@ impl FileReport {
         if let Some(backup) = &self.backup {
             answer["backup"] = json!(backup);
         }
+        if let Some(replaced) = &self.replaced {
+            answer["replaced"] = json!(replaced);
+        }
         answer
     }
+}
+
+/// Formats a path as one word, which is never wrapped.
+fn quote_path(path: &Path) -> String {
+    format!("`{}`", escape_for_terminal(&path.display().to_string()))
 }
 
 fn format_check(checked: &CheckedServer) -> String {

@@ -7,6 +7,8 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::terminal::read_width;
+use super::wrap::wrap_text;
 use super::{PolicyCommand, PolicyExplainFlags, PolicyTestFlags, PolicyVerb, terminal};
 use crate::policy::rules::{self, RuleError, RuleReference};
 use crate::policy::{
@@ -79,7 +81,7 @@ fn test(flags: &PolicyTestFlags, policy: &Policy, out: &mut impl Write) -> io::R
             json!({ "decision": decision_word(&decision), "reason": format_reason(&decision) });
         writeln!(out, "{answer}")?;
     } else {
-        writeln!(out, "{}", format_reason(&decision))?;
+        writeln!(out, "{}", wrap_text(&format_reason(&decision), read_width(&io::stdout())))?;
     }
     Ok(u8::from(decision != PolicyDecision::Allow))
 }
@@ -155,7 +157,10 @@ fn explain_all(
             }
         }
         (true, text) => writeln!(out, "{}", as_json(&explain(policy, &request(text, &cwd))))?,
-        (false, text) => write!(out, "{}", as_text(&explain(policy, &request(text, &cwd))))?,
+        (false, text) => {
+            let explained = as_text(&explain(policy, &request(text, &cwd)));
+            write!(out, "{}", wrap_text(&explained, read_width(&io::stdout())))?;
+        }
     }
     Ok(0)
 }

@@ -6,8 +6,9 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use super::server_request::{ConnectFlags, ServerRequestError, get};
-use super::terminal::{VerbOutput, format_table};
+use super::terminal::{VerbOutput, read_width};
 use super::times::format_elapsed;
+use super::wrap::{format_list_within, format_table_within};
 use crate::client::ServerClient;
 
 /// Flags of the verb `queue`.
@@ -24,21 +25,21 @@ pub(super) async fn run(
 ) -> Result<VerbOutput, ServerRequestError> {
     let queue = get(client, "/api/v1/queue").await?;
     Ok(flags.server.success_output(&queue, || VerbOutput {
-        stdout: format_queue(&queue),
+        stdout: format_queue(&queue, read_width(&std::io::stdout())),
         ..VerbOutput::default()
     }))
 }
 
-fn format_queue(queue: &Value) -> String {
+fn format_queue(queue: &Value, width: Option<usize>) -> String {
     let parts = [
-        format_summary(queue),
-        format_table(&format_lanes(queue)),
-        format_table(&format_tenants(queue)),
+        format_list_within(&summary_rows(queue), width),
+        format_table_within(&format_lanes(queue), width),
+        format_table_within(&format_tenants(queue), width),
     ];
     parts.join("\n")
 }
 
-fn format_summary(queue: &Value) -> String {
+fn summary_rows(queue: &Value) -> Vec<Vec<String>> {
     let pressure = queue["pressure"].as_str().unwrap_or("none");
     let mut rows = vec![
         to_row(["starts", format_start_state(queue)]),
@@ -59,7 +60,7 @@ fn format_summary(queue: &Value) -> String {
             &format!("waits about {}", format_elapsed(Duration::from_millis(wait))),
         ]));
     }
-    format_table(&rows)
+    rows
 }
 
 /// Formats the running jobs, as `3 of 4`; idle ones hold no slot and follow, as `, and 1 idle`.
@@ -172,6 +173,6 @@ build  1 of 2   2       paused
 TENANT  WEIGHT  RUNNING  QUEUED  STARTS/MIN  CPU S/HOUR
 ci      2       1 of 4   2       -           7 of 60
 ";
-        assert_eq!(format_queue(&queue), expected);
+        assert_eq!(format_queue(&queue, None), expected);
     }
 }

@@ -6,8 +6,9 @@ use serde_json::json;
 use super::self_test_checks::{self as checks, CheckResult, SelfTestCheck};
 use super::self_test_server::PrivateServer;
 use super::terminal::{
-    OutputFormat, VerbOutput, escape_for_terminal, format_table, format_with_causes,
+    OutputFormat, VerbOutput, escape_for_terminal, format_with_causes, read_width,
 };
+use super::wrap::{format_table_within, wrap_text};
 
 /// Flags of the verb `self-test`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
@@ -21,7 +22,8 @@ pub struct SelfTestFlags {
 #[must_use]
 pub(super) fn run(flags: &SelfTestFlags) -> u8 {
     let results = run_checks();
-    format_results(&results, OutputFormat::from_json_flag(flags.json)).print()
+    let width = read_width(&std::io::stdout());
+    format_results(&results, OutputFormat::from_json_flag(flags.json), width).print()
 }
 
 fn run_checks() -> Vec<SelfTestCheck> {
@@ -35,7 +37,11 @@ fn run_checks() -> Vec<SelfTestCheck> {
     checks::run_all(&mut server)
 }
 
-fn format_results(results: &[SelfTestCheck], format: OutputFormat) -> VerbOutput {
+fn format_results(
+    results: &[SelfTestCheck],
+    format: OutputFormat,
+    width: Option<usize>,
+) -> VerbOutput {
     let has_failed = results.iter().any(|check| check.result == CheckResult::Failed);
     let code = u8::from(has_failed);
     match format {
@@ -58,7 +64,8 @@ fn format_results(results: &[SelfTestCheck], format: OutputFormat) -> VerbOutput
                 vec![check.name.to_owned(), result, escape_for_terminal(&check.detail)]
             });
             let table: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
-            let stdout = format!("{}\n{}\n", format_table(&table), format_summary(results));
+            let summary = wrap_text(&format_summary(results), width);
+            let stdout = format!("{}\n{summary}\n", format_table_within(&table, width));
             VerbOutput { stdout, code, ..VerbOutput::default() }
         }
     }
@@ -87,12 +94,14 @@ mod tests {
     #[test]
     fn one_failure_is_the_exit_code_and_missing_support_is_not() {
         let good = [check("a", CheckResult::Ok), check("b", CheckResult::NotAvailable)];
-        let output = format_results(&good, OutputFormat::Human);
+        let output = format_results(&good, OutputFormat::Human, None);
         assert_eq!(output.code, 0);
         assert!(output.stdout.contains("b      not available  about b\\u{1b}[2J\n"), "{output:?}");
         assert!(output.stdout.contains("1 ok, 0 failed, 1 not available: "), "{output:?}");
+        let narrow = format_results(&good, OutputFormat::Human, Some(20)).stdout;
+        assert!(narrow.starts_with("a\n  result: ok\n  detail: about\n"), "{narrow}");
         let bad = [check("a", CheckResult::Ok), check("c", CheckResult::Failed)];
-        let output = format_results(&bad, OutputFormat::Json);
+        let output = format_results(&bad, OutputFormat::Json, None);
         assert_eq!(output.code, 1);
         let answer: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
         assert_eq!(

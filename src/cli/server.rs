@@ -15,7 +15,7 @@ const SHELLYARD_HEADING: &str = "Shellyard";
 
 /// Arguments of the `server` verb.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
-pub struct ServerCommand {
+pub struct BuiltInServerCommand {
     #[command(subcommand)]
     pub verb: ServerVerb,
 }

@@ -1,9 +1,13 @@
 //! Output of the command line: messages on stderr, tables, and the output of verbs.
 
 use std::error::Error;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
 
+use rustix::termios::tcgetwinsize;
 use unicode_width::UnicodeWidthStr as _;
+
+use super::wrap::wrap_text;
 
 /// Prints an error with its causes to stderr.
 pub fn print_error(error: &dyn Error) {
@@ -38,7 +42,15 @@ pub fn format_root_cause(error: &dyn Error) -> String {
 
 /// Prints one line to stderr.
 pub fn print_message(message: &str) {
-    eprintln!("shellyard: {message}");
+    let message = wrap_text(&format!("shellyard: {message}"), read_width(&io::stderr()));
+    eprintln!("{message}");
+}
+
+/// Returns the number of columns of the terminal behind a stream; `None` if it is not a terminal, or
+/// does not tell its size.
+pub(super) fn read_width(stream: &(impl IsTerminal + AsFd)) -> Option<usize> {
+    let size = stream.is_terminal().then(|| tcgetwinsize(stream).ok()).flatten()?;
+    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
 /// The format of a verb's output.
@@ -64,9 +76,11 @@ pub(super) struct VerbOutput {
 }
 
 impl VerbOutput {
-    /// Prints the output and returns the exit code.
+    /// Prints the output and returns the exit code. Messages are wrapped to the width of the terminal;
+    /// a verb wraps its stdout itself, because that may be data.
     pub(super) fn print(&self) -> u8 {
-        let stderr = io::stderr().lock().write_all(self.stderr.as_bytes());
+        let messages = wrap_text(&self.stderr, read_width(&io::stderr()));
+        let stderr = io::stderr().lock().write_all(messages.as_bytes());
         let stdout = io::stdout().lock().write_all(self.stdout.as_bytes());
         // A write fails if the reader is gone (`| head`).
         if stderr.and(stdout).is_ok() { self.code } else { 1 }

@@ -8,7 +8,8 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::server_request::flag_value;
-use super::terminal::{OutputFormat, VerbOutput, format_table};
+use super::terminal::{OutputFormat, VerbOutput, read_width};
+use super::wrap::format_table_within;
 use crate::config::FlagValue;
 use crate::http::auth::{
     TokenEntry, TokenFile, TokenFilePath, TokenId, TokenLabel, TokenStore, TokenStoreError,
@@ -161,7 +162,10 @@ fn list(store: &TokenStore, file: &TokenFile, format: OutputFormat) -> VerbOutpu
 fn format_tokens(file: &TokenFile) -> String {
     let rows: Vec<Vec<String>> = file.entries().map(|entry| format_cells(entry).to_vec()).collect();
     let head = ["ID", "TENANT", "ROLE", "EXPIRES", "NOTE"].map(str::to_owned).to_vec();
-    if rows.is_empty() { String::new() } else { format_table(&[vec![head], rows].concat()) }
+    if rows.is_empty() {
+        return String::new();
+    }
+    format_table_within(&[vec![head], rows].concat(), read_width(&std::io::stdout()))
 }
 
 fn format_cells(entry: &TokenEntry) -> [String; 5] {

@@ -33,7 +33,7 @@ mod settings;
 mod tls;
 
 pub use api::{
-    ReloadedSettings, ServerControl, ServerGeneration, ServerKind, ServerProcess, UpgradeControl,
+    ReloadedSettings, ServedBy, ServerControl, ServerGeneration, ServerKind, UpgradeControl,
 };
 pub use listen::{HttpError, InheritedListeners, SocketError};
 pub use peer::JobDetection;

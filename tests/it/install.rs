@@ -207,7 +207,7 @@ fn the_project_and_other_files_can_be_chosen() {
     let parsed: Value = serde_json::from_str(&read(&repository.join(".mcp.json"))).expect("JSON");
     assert_eq!(parsed["mcpServers"]["shellyard"]["type"], "stdio");
     assert!(repository.join(".vscode/mcp.json").exists());
-    let hostile = r#"{"mcpServers": {"shellyard": {"command": "x", "env": {"SHELLYARD_QUEUE_SLOTS": "none"}}}}"#;
+    let hostile = r#"{"mcpServers": {"shellyard": {"command": "/x/shellyard", "env": {"SHELLYARD_QUEUE_SLOTS": "none"}}}}"#;
     write(&repository.join(".mcp.json"), hostile);
     let mut command = sandbox.command();
     command.args(["install", "claude-code", "--scope", "project"]).current_dir(&repository);
@@ -246,6 +246,73 @@ fn rules_are_written_on_request_say_what_they_permit_and_go_with_the_server() {
         "{}",
         text(&output.stderr)
     );
+}
+
+#[test]
+fn the_entry_of_another_program_is_replaced_and_removed_only_by_force() {
+    let sandbox = Sandbox::new();
+    let file = home(&sandbox).join(".cursor/mcp.json");
+    let backup = home(&sandbox).join(".cursor/mcp.json.shellyard-backup");
+    let foreign = [
+        (r#"{"command": "/usr/bin/npx", "args": ["other"], "cwd": "/x"}"#, "`/usr/bin/npx other`"),
+        (r#"{"url": "http://127.0.0.1:9/mcp"}"#, "http://127.0.0.1:9/mcp"),
+    ];
+    for (entry, what) in foreign {
+        let original = format!("{{\"mcpServers\": {{\"shellyard\": {entry}}}}}\n");
+        write(&file, &original);
+        let listed = installed(&sandbox, &[]);
+        assert!(listed.contains("the name is used by") && listed.contains(what), "{listed}");
+        for flags in [&[][..], &["--dry-run"], &["--uninstall"], &["--uninstall", "--dry-run"]] {
+            let message = refused(&sandbox, &[&["cursor"], flags].concat());
+            assert!(message.contains(what) && message.contains("--force"), "{message}");
+            assert!(message.contains("nothing was changed"), "{message}");
+            let answer = install(&sandbox, &[&["cursor", "--json"], flags].concat());
+            let answer: Value = serde_json::from_slice(&answer.stdout).expect("JSON");
+            assert_eq!(answer["clients"][0]["code"], "foreign_entry", "{answer}");
+        }
+        assert_eq!(snapshot(&home(&sandbox)), [(file.clone(), original.clone())]);
+        let said = installed(&sandbox, &["cursor", "--force"]);
+        assert!(said.contains(what) && said.contains("mcp.json.shellyard-backup"), "{said}");
+        assert_eq!(read(&backup), original);
+        let parsed: Value = serde_json::from_str(&read(&file)).expect("JSON");
+        let entry = parsed["mcpServers"]["shellyard"].as_object().expect("an entry");
+        assert_eq!(entry["command"], env!("CARGO_BIN_EXE_shellyard"));
+        assert!(!entry.contains_key("cwd") && !entry.contains_key("url"), "{parsed}");
+        let again = installed(&sandbox, &["cursor"]);
+        assert!(again.contains("already installed"), "{again}");
+        write(&file, &original);
+        let said = installed(&sandbox, &["cursor", "--uninstall", "--force"]);
+        assert!(said.contains("removed") && said.contains("shellyard-backup"), "{said}");
+        assert_eq!(read(&backup), original);
+        assert!(!fs::read_to_string(&file).unwrap_or_default().contains("shellyard"));
+        fs::remove_file(&backup).expect("a file of ours");
+        fs::remove_file(&file).ok();
+    }
+}
+
+#[test]
+fn a_failure_says_which_files_were_changed_before() {
+    let sandbox = Sandbox::new();
+    let settings = home(&sandbox).join(".claude.json");
+    write(&settings, "{}\n");
+    // The settings can be written, the permissions cannot: their directory is a file.
+    write(&home(&sandbox).join(".claude"), "");
+    let message = refused(&sandbox, &["claude-code", "--agent-rules"]);
+    assert!(message.contains("nothing was changed"), "{message}");
+    assert_eq!(read(&settings), "{}\n");
+    fs::remove_file(home(&sandbox).join(".claude")).expect("a file of ours");
+    // A directory that does not exist behind a link: reading finds nothing, writing fails.
+    symlink("/proc/none/settings", home(&sandbox).join(".claude")).expect("a link");
+    let message = refused(&sandbox, &["claude-code", "--agent-rules"]);
+    assert!(!message.contains("nothing was changed"), "{message}");
+    assert!(message.contains(".claude.json` was changed before"), "{message}");
+    assert!(read(&settings).contains("shellyard"));
+    // One file alone that cannot be written: no backup is left either.
+    symlink("/proc/none/config", home(&sandbox).join(".qwen")).expect("a link");
+    let before = fs::read_dir(home(&sandbox)).expect("it is there").count();
+    let message = refused(&sandbox, &["qwen"]);
+    assert!(message.contains("nothing was changed"), "{message}");
+    assert_eq!(fs::read_dir(home(&sandbox)).expect("it is there").count(), before);
 }
 
 #[test]

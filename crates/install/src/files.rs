@@ -126,8 +126,10 @@ pub fn write_text(
     temporary.as_file().sync_all().map_err(unwritable)?;
     check_unchanged(path, expected)?;
     temporary.persist(&target).map_err(|error| unwritable(error.error))?;
-    // The rename itself is durable once the directory is.
-    File::open(dir).and_then(|dir| dir.sync_all()).map_err(unwritable)
+    // The rename is durable once the directory is. It has happened, so a failure here is not one of the
+    // write.
+    let _synced = File::open(dir).and_then(|dir| dir.sync_all()).is_ok();
+    Ok(())
 }
 
 /// Checks that a file is in a directory, whatever links its path has: a project of others must not
@@ -155,10 +157,12 @@ pub fn delete_file(path: &Path, expected: &str) -> Result<(), SettingsFileError>
     check_unchanged(path, Some(expected))?;
     let unwritable = |source| SettingsFileError::Write { path: path.into(), source };
     let target = follow_links(path).map_err(unwritable)?;
+    fs::remove_file(&target).map_err(unwritable)?;
     if target != path {
-        fs::remove_file(&target).map_err(unwritable)?;
+        // A link to a file that is gone is no settings file either.
+        let _removed = fs::remove_file(path).is_ok();
     }
-    fs::remove_file(path).map_err(unwritable)
+    Ok(())
 }
 
 fn check_unchanged(path: &Path, expected: Option<&str>) -> Result<(), SettingsFileError> {
@@ -221,6 +225,12 @@ pub fn list_backups(path: &Path) -> Vec<(PathBuf, String)> {
     backups
 }
 
+/// `true` if a backup of a file has this text.
+#[must_use]
+pub fn has_backup(path: &Path, text: &str) -> bool {
+    list_backups(path).iter().any(|(_, backup)| backup == text)
+}
+
 /// Saves a text of a file beside it, and returns the path. A backup with the same text is used again,
 /// and one with another text is never overwritten.
 ///
@@ -236,10 +246,15 @@ pub fn write_backup(path: &Path, text: &str) -> Result<PathBuf, SettingsFileErro
         match options.write(true).create_new(true).open(&name) {
             Ok(mut file) => {
                 // Before the text: the file may be closed to others.
-                copy_attributes(&follow_links(path).map_err(unwritable)?, &file, &name)
+                let written = follow_links(path)
+                    .and_then(|target| copy_attributes(&target, &file, &name))
                     .and_then(|()| file.write_all(text.as_bytes()))
-                    .and_then(|()| file.sync_all())
-                    .map_err(unwritable)?;
+                    .and_then(|()| file.sync_all());
+                if let Err(error) = written {
+                    // Half a backup is worse than none.
+                    let _removed = fs::remove_file(&name).is_ok();
+                    return Err(unwritable(error));
+                }
                 return Ok(name);
             }
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}

@@ -149,6 +149,19 @@ impl SettingsFile {
         apply_all(&self.edits, text.unwrap_or_default())
     }
 
+    /// Returns the text with all changes, and without anything of an entry that another program has
+    /// under our name.
+    ///
+    /// # Errors
+    /// When the text cannot be read or edited.
+    pub fn replace(&self, text: &str) -> Result<String, EditError> {
+        let is_server = |edit: &&FileEdit| matches!(edit, FileEdit::Server { .. });
+        let servers = self.edits.iter().filter(is_server);
+        let without =
+            servers.into_iter().try_fold(text.to_owned(), |text, edit| edit.revert(&text));
+        apply_all(&self.edits, &without?)
+    }
+
     /// Decides how to take the changes back. `backups` are texts of the file from before.
     ///
     /// # Errors
