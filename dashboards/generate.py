@@ -7,8 +7,8 @@
                                       writes the dashboards and rules with links to your copy of docs/runbooks
 
 Alerts (`runbook_url` in `rules/`) and the descriptions of panels link to runbooks by absolute addresses. Their
-base is `--runbooks`; else the `repository` of Cargo.toml if it has one; else the folder in which packages of
-Shellyard have their documents.
+base is `--runbooks`; else the `repository` of Cargo.toml if it has one; else a server at its usual address, which
+serves the pages itself.
 
 A source file has a title, a description and rows of panels; `source/_common.toml` has what all of
 them share: kinds of panels, thresholds, mappings and colours by name. Where a panel stands follows
@@ -29,7 +29,7 @@ Json = dict[str, Any]
 HERE = Path(__file__).parent
 SOURCE = HERE / "source"
 RULES = HERE / "rules"
-PACKAGED_RUNBOOKS = "file:///usr/share/doc/shellyard/runbooks"
+SERVED_RUNBOOKS = "http://127.0.0.1:8000/runbooks"
 # A runbook as a description names it, and as an alert links to it.
 NAMED_RUNBOOK = re.compile(r"docs/runbooks/(\w+)\.md")
 LINKED_RUNBOOK = re.compile(r"(runbook_url: ).*/(\w+)\.md$", re.MULTILINE)
@@ -231,7 +231,7 @@ def load(path: Path) -> Json:
 
 def runbooks_base(repository: str | None) -> str:
     """The address of the folder docs/runbooks."""
-    return f"{repository.rstrip('/')}/blob/main/docs/runbooks" if repository else PACKAGED_RUNBOOKS
+    return f"{repository.rstrip('/')}/blob/main/docs/runbooks" if repository else SERVED_RUNBOOKS
 
 
 def repository() -> str | None:

@@ -24,6 +24,7 @@ mod mcp_endpoint;
 mod peer;
 mod probes;
 mod routes;
+mod runbooks;
 mod server;
 mod session_ids;
 mod session_streams;

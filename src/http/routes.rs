@@ -21,6 +21,7 @@ use super::auth::{Authenticator, Credential, WELL_KNOWN};
 use super::guard::{HeadRules, METRICS_PATH, RequestGuard, denied_response, guard_request};
 use super::mcp_endpoint::McpEndpoint;
 use super::probes::{MetricsRenderer, Readiness};
+use super::runbooks::runbook_response;
 use super::settings::{HttpServerSettings, OfferedRoutes};
 use super::{mcp_endpoint, probes};
 use crate::mcp::{Handler, trace_context_from_headers};
@@ -153,13 +154,14 @@ fn metadata_route(auth: Authenticator) -> MethodRouter {
 }
 
 /// Answers paths that are not a route: with the OAuth metadata of a resource that clients know by
-/// another path than ours, as behind a proxy, or with 404. It is not a route because that path may
+/// another path than ours, as behind a proxy, with a runbook, or with 404. It is not a route because that path may
 /// contain any characters.
 fn fallback(auth: Authenticator) -> MethodRouter {
     let path = auth.metadata_path();
     any(move |request: Request| async move {
         let is_metadata = path.as_deref() == Some(request.uri().path());
         let found = is_metadata.then(|| auth.metadata(request.headers())).flatten();
+        let found = found.or_else(|| runbook_response(request.method(), request.uri().path()));
         let nothing = (
             StatusCode::NOT_FOUND,
             "nothing here; the MCP endpoint is at another path (http.path)\n",
