@@ -214,8 +214,13 @@ impl<'a> Installer<'a> {
         if self.flags.clients.is_empty() {
             return install_list::list_clients(&self.machine, &self.command, self.flags.json);
         }
-        let mut clients = self.flags.clients.clone();
-        clients.dedup();
+        // Each client once, in the order of the call.
+        let mut clients = Vec::new();
+        for client in &self.flags.clients {
+            if !clients.contains(client) {
+                clients.push(*client);
+            }
+        }
         let reports: Vec<ClientReport> =
             clients.into_iter().map(|client| self.report_client(client)).collect();
         if self.flags.print && !self.flags.json {

@@ -13,9 +13,10 @@ use super::job_view::JobView;
 use super::server_request::{ServerRequestError, send_post};
 use super::server_set::{JobScopeFlags, ServerSet};
 use super::spinner::with_spinner;
-use super::terminal::{VerbOutput, format_with_causes};
+use super::terminal::{VerbOutput, format_with_causes, read_width};
 use super::times::parse_time;
 use super::wait::wait_for_end;
+use super::wrap::wrap_text;
 
 /// The time that a job gets to end, on top of its grace period.
 const END_TIMEOUT: Duration = Duration::from_secs(60);
@@ -79,7 +80,10 @@ pub(super) async fn run(
     let mut output = VerbOutput { code, ..VerbOutput::default() };
     for (result, name) in results.iter().zip(&flags.names) {
         match result {
-            Ok(stopped) => output.stdout.push_str(&stopped.format(display.has_colors)),
+            Ok(stopped) => {
+                let line = stopped.format(display.has_colors);
+                output.stdout.push_str(&wrap_text(&line, read_width(&std::io::stdout())));
+            }
             Err(error) => {
                 let text = format_with_causes(error);
                 output.stderr.push_str(&format!("shellyard: {name}: {text}\n"));

@@ -13,8 +13,7 @@ use crate::harness::{
     token,
 };
 
-const ROUTES: [&str; 5] =
-    ["/mcp", "/metrics", "/healthz", "/readyz", "/runbooks/ShellyardDown.md"];
+const ROUTES: [&str; 5] = ["/mcp", "/metrics", "/healthz", "/readyz", "/runbooks/ShellyardDown.md"];
 
 /// A request that a friendly client would send to this route.
 fn friendly(route: &str) -> HttpRequest {

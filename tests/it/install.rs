@@ -90,6 +90,8 @@ fn every_client_is_installed_checked_and_taken_back() {
         assert!(content.contains("/usr/local/sbin:/usr/local/bin"), "{client}: {content}");
     }
     let first = snapshot(&home(&sandbox));
+    let repeated = installed(&sandbox, &["zed", "goose", "zed"]);
+    assert_eq!(repeated.matches("Zed: already").count(), 1, "{repeated}");
     let again = installed(&sandbox, &words);
     assert_eq!(again.matches("already installed").count(), CLIENTS.len(), "{again}");
     assert_eq!(snapshot(&home(&sandbox)), first, "to the byte");

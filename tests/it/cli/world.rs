@@ -4,6 +4,7 @@ use std::fs;
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use crate::harness::{
     HttpConnection, HttpRequest, Launch, Sandbox, TerminalProgram, TestServer, eventually,
@@ -25,6 +26,8 @@ pub(super) const ROUTES: [Route; 3] = [Route::Socket, Route::Tcp, Route::Tls];
 pub(super) struct World {
     pub(super) server: TestServer,
     way: Route,
+    /// Read again by a server that replaces this one.
+    _certificates: TempDir,
 }
 
 impl World {
@@ -54,7 +57,7 @@ impl World {
             let cert = certificates.path().join("cert.pem");
             fs::copy(cert, server.sandbox().path().join("trusted.pem")).expect("a copy");
         }
-        Self { server, way }
+        Self { server, way, _certificates: certificates }
     }
 
     pub(super) fn sandbox(&self) -> &Sandbox {
