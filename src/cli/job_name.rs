@@ -9,7 +9,7 @@ const SHARED_NAME: &str = "serve";
 
 /// The name of a server among those of this user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ServerName {
+pub enum ServerLabel {
     /// The server of `--connect`.
     Given,
     /// The server that `shellyard serve` started, on its socket.
@@ -18,7 +18,7 @@ pub enum ServerName {
     Stdio(u32),
 }
 
-impl ServerName {
+impl ServerLabel {
     /// `true` for the server of one client.
     pub(super) const fn is_stdio(self) -> bool {
         match self {
@@ -28,7 +28,7 @@ impl ServerName {
     }
 }
 
-impl fmt::Display for ServerName {
+impl fmt::Display for ServerLabel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Given | Self::Shared => f.write_str(SHARED_NAME),
@@ -40,7 +40,7 @@ impl fmt::Display for ServerName {
 /// The name of a job as typed: its number, and its server if that was given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobName {
-    pub server: Option<ServerName>,
+    pub server: Option<ServerLabel>,
     pub number: JobNumber,
 }
 
@@ -61,10 +61,10 @@ pub(super) fn parse_job_name(text: &str) -> Result<JobName, String> {
     };
     let (server, number) = match text.split_once('/') {
         None => (None, text),
-        Some((SHARED_NAME, number)) => (Some(ServerName::Shared), number),
+        Some((SHARED_NAME, number)) => (Some(ServerLabel::Shared), number),
         Some((server, number)) => {
             let pid = server.strip_prefix('s').unwrap_or(server);
-            (Some(ServerName::Stdio(pid.parse().map_err(|_| bad())?)), number)
+            (Some(ServerLabel::Stdio(pid.parse().map_err(|_| bad())?)), number)
         }
     };
     Ok(JobName { server, number: number.parse().map_err(|_| bad())? })
@@ -79,9 +79,9 @@ mod tests {
         let name = |server, number| JobName { server, number: JobNumber::new(number) };
         for (text, expected) in [
             ("3", name(None, 3)),
-            ("serve/3", name(Some(ServerName::Shared), 3)),
-            ("s1234/12", name(Some(ServerName::Stdio(1234)), 12)),
-            ("1234/12", name(Some(ServerName::Stdio(1234)), 12)),
+            ("serve/3", name(Some(ServerLabel::Shared), 3)),
+            ("s1234/12", name(Some(ServerLabel::Stdio(1234)), 12)),
+            ("1234/12", name(Some(ServerLabel::Stdio(1234)), 12)),
         ] {
             assert_eq!(parse_job_name(text).unwrap(), expected, "{text}");
         }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use time::OffsetDateTime;
 
 use super::display::{Display, read_terminal_size};
-use super::job_name::ServerName;
+use super::job_name::ServerLabel;
 use super::job_view::JobView;
 use super::server_request::ServerRequestError;
 use super::server_set::{FoundServer, JobScopeFlags, ServerAnswers, ServerSet, TenantScope};
@@ -104,7 +104,7 @@ async fn list_once(
     Ok(VerbOutput { stdout, stderr: format!("{failures}{headline}"), code })
 }
 
-fn format_failure((name, error): &(ServerName, ServerRequestError)) -> String {
+fn format_failure((name, error): &(ServerLabel, ServerRequestError)) -> String {
     format!("shellyard: server {name}: {}\n", format_with_causes(error))
 }
 
@@ -135,7 +135,7 @@ impl ListedJobs {
             })
             .collect();
         let has_servers = lists.len() > 1
-            || lists.iter().any(|(server, _)| matches!(server.name, ServerName::Stdio(_)));
+            || lists.iter().any(|(server, _)| matches!(server.name, ServerLabel::Stdio(_)));
         let mut jobs: Vec<(String, Value)> = lists
             .iter()
             .flat_map(|(server, jobs)| jobs.iter().map(move |job| (server, job)))

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use regex::bytes::Regex;
-use serde_json::json;
+use serde_json::{Value, json};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use tokio::signal::unix::{SignalKind, signal};
@@ -13,14 +13,18 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::display::Display;
 use super::exit_code::signal_exit_code;
 use super::job_name::{JobName, parse_job_name};
+use super::job_output::{BACK_MESSAGE, JobOutputEvents, LOST_MESSAGE, MissingOutput, OutputEvent};
 use super::job_view::JobView;
-use super::output_filter::OutputFilter;
 use super::pager::OutputSink;
-use super::server_request::{ServerRequestError, get, open_stream};
+use super::server_request::ServerRequestError;
 use super::server_set::{FoundJob, JobScopeFlags, ServerSet};
-use super::terminal::VerbOutput;
+use super::spinner::with_spinner;
+use super::terminal::{VerbOutput, print_message};
+use super::terminal_filter::TerminalFilter;
 use super::times::parse_time;
-use crate::client::ClientError;
+
+/// The most lines of `--tail`: the limit of servers.
+const MAX_TAIL: u32 = 1_000_000;
 
 /// The longest line that `--grep` and `--json` take as one.
 const MAX_LINE_BYTES: usize = 1024 * 1024;
@@ -34,15 +38,15 @@ pub struct LogsFlags {
     /// Follow the output until the job ends.
     #[arg(short, long)]
     pub follow: bool,
-    /// Only the last N lines.
-    #[arg(short = 'n', long, value_name = "N")]
+    /// Only the last N lines; with --since, of the output since then.
+    #[arg(short = 'n', long, value_name = "N", value_parser = parse_line_count)]
     pub tail: Option<u32>,
     /// Only output since then: a time ago, such as 5m, or a moment in RFC 3339.
-    #[arg(long, value_name = "TIME", value_parser = parse_since, conflicts_with = "tail")]
+    #[arg(long, value_name = "TIME", value_parser = parse_since)]
     pub since: Option<Since>,
     /// Only lines that match this regular expression.
     #[arg(short, long, value_name = "RE", value_parser = parse_pattern)]
-    pub grep: Option<LinePattern>,
+    pub grep: Option<GrepPattern>,
     /// Only stderr, of a job whose streams are separate.
     #[arg(long)]
     pub stderr: bool,
@@ -60,6 +64,11 @@ pub enum Since {
     Moment(String),
 }
 
+fn parse_line_count(text: &str) -> Result<u32, String> {
+    let count = text.parse().ok().filter(|lines| *lines <= MAX_TAIL);
+    count.ok_or_else(|| "give a number of lines from 0 to 1000000".to_owned())
+}
+
 fn parse_since(text: &str) -> Result<Since, String> {
     if let Ok(moment) = OffsetDateTime::parse(text, &Rfc3339) {
         return to_utc_text(moment).map(Since::Moment);
@@ -75,16 +84,16 @@ fn to_utc_text(moment: OffsetDateTime) -> Result<String, String> {
 
 /// A regular expression for one line.
 #[derive(Debug, Clone)]
-pub struct LinePattern(Regex);
+pub struct GrepPattern(Regex);
 
-impl PartialEq for LinePattern {
+impl PartialEq for GrepPattern {
     fn eq(&self, other: &Self) -> bool {
         self.0.as_str() == other.0.as_str()
     }
 }
 
-fn parse_pattern(text: &str) -> Result<LinePattern, String> {
-    Regex::new(text).map(LinePattern).map_err(|error| error.to_string())
+fn parse_pattern(text: &str) -> Result<GrepPattern, String> {
+    Regex::new(text).map(GrepPattern).map_err(|error| error.to_string())
 }
 
 /// Prints the output of a job.
@@ -93,19 +102,32 @@ pub(super) async fn run(
     servers: &ServerSet,
     display: &Display,
 ) -> Result<VerbOutput, ServerRequestError> {
-    let job = servers.find_job(&flags.job, flags.jobs.scope()).await?;
-    let url = job.url("/output", &flags.query(OffsetDateTime::now_utc()));
-    let mut stream = open_stream(&job.server.client, &url).await?;
+    let opening = async {
+        let job = servers.find_job(&flags.job, flags.jobs.scope()).await?;
+        let query = flags.query(OffsetDateTime::now_utc());
+        let mut output = JobOutputEvents::open(&job, query).await?;
+        // A job that is silent for long is no reason to show that something takes long.
+        let first = if flags.follow { None } else { Some(output.next().await?) };
+        Ok::<_, ServerRequestError>((job, output, first))
+    };
+    let (job, mut output, mut first) = with_spinner(display, "reading the output", opening).await?;
     let is_paged = !flags.follow && !flags.jobs.server.json && display.is_terminal;
     let sink = if is_paged { OutputSink::open(display) } else { OutputSink::Stdout };
     // While a pager runs, Ctrl-C is for the pager.
     let mut interrupt = signal(SignalKind::interrupt()).map_err(ServerRequestError::Terminal)?;
     let mut printer = LogPrinter::new(flags, display, sink);
     let printed = loop {
+        let next = async {
+            match first.take() {
+                Some(event) => Ok(event),
+                None => output.next().await,
+            }
+        };
         tokio::select! {
-            chunk = stream.next_chunk() => match chunk {
-                Ok(Some(chunk)) => if printer.push(&chunk).is_err() { break Printed::ReaderGone },
-                Ok(None) => break Printed::All,
+            event = next => match event {
+                Ok(Some(OutputEvent::End(state))) => break Printed::All(state),
+                Ok(Some(event)) => if printer.print(&event).is_err() { break Printed::ReaderGone },
+                Ok(None) => break Printed::ReaderGone,
                 Err(error) => break Printed::Failed(error),
             },
             _ = interrupt.recv() => if !printer.sink.is_pager() { break Printed::Interrupted },
@@ -113,9 +135,9 @@ pub(super) async fn run(
     };
     let finished = printer.finish();
     match printed {
-        Printed::All if finished.is_ok() => Ok(describe_end(flags, display, &job).await),
-        Printed::All | Printed::ReaderGone => Ok(VerbOutput::default()),
-        Printed::Failed(error) => Err(error.into()),
+        Printed::All(state) if finished.is_ok() => Ok(describe_end(flags, display, &job, &state)),
+        Printed::All(_) | Printed::ReaderGone => Ok(VerbOutput::default()),
+        Printed::Failed(error) => Err(error),
         Printed::Interrupted => {
             Ok(VerbOutput { code: signal_exit_code(libc::SIGINT), ..VerbOutput::default() })
         }
@@ -124,31 +146,23 @@ pub(super) async fn run(
 
 /// The way in which printing ended.
 enum Printed {
-    All,
+    /// Everything was printed; the value is the job.
+    All(Value),
     /// The user left the pager, or closed the pipe.
     ReaderGone,
-    /// The connection broke.
-    Failed(ClientError),
+    Failed(ServerRequestError),
     Interrupted,
 }
 
 /// Returns how the job ended, for a person who followed it, or why nothing was printed.
-async fn describe_end(flags: &LogsFlags, display: &Display, job: &FoundJob) -> VerbOutput {
+fn describe_end(flags: &LogsFlags, display: &Display, job: &FoundJob, state: &Value) -> VerbOutput {
     if !display.has_messages || flags.jobs.server.json {
         return VerbOutput::default();
     }
-    let found = &job.state;
-    let now = if flags.follow {
-        get(&job.server.client, &job.url("", &[])).await
-    } else {
-        Ok(found.clone())
-    };
-    // Without an answer there is nothing to add to the output.
-    let Ok(state) = now else { return VerbOutput::default() };
-    let view = JobView(&state);
+    let view = JobView(state);
     let stderr = if flags.follow {
         format!("job {}: {}, {}\n", job.name, view.state_cell().text, view.elapsed())
-    } else if view.0["total_bytes"] == 0 {
+    } else if state["total_bytes"] == 0 {
         format!("job {} has written nothing ({})\n", job.name, view.state_cell().text)
     } else {
         String::new()
@@ -163,7 +177,7 @@ impl LogsFlags {
             Since::Moment(moment) => Some(moment.clone()),
         });
         let pairs = [
-            ("follow", self.follow.then(|| "1".to_owned())),
+            ("follow", Some(u8::from(self.follow).to_string())),
             ("tail", self.tail.map(|lines| lines.to_string())),
             ("since", since),
             ("stream", self.stderr.then(|| "stderr".to_owned())),
@@ -176,8 +190,10 @@ impl LogsFlags {
 struct LogPrinter<'a> {
     flags: &'a LogsFlags,
     sink: OutputSink,
+    /// stdout is a terminal.
+    is_shown: bool,
     /// Makes bytes harmless, if a terminal shows them.
-    filter: Option<OutputFilter>,
+    filter: Option<TerminalFilter>,
     /// The start of a line that is not complete.
     line: Vec<u8>,
 }
@@ -185,7 +201,42 @@ struct LogPrinter<'a> {
 impl<'a> LogPrinter<'a> {
     fn new(flags: &'a LogsFlags, display: &Display, sink: OutputSink) -> Self {
         let is_filtered = display.is_terminal && !flags.raw && !flags.jobs.server.json;
-        Self { flags, sink, filter: is_filtered.then(OutputFilter::default), line: Vec::new() }
+        let filter = is_filtered.then(TerminalFilter::default);
+        Self { flags, sink, is_shown: display.is_terminal, filter, line: Vec::new() }
+    }
+
+    fn print(&mut self, event: &OutputEvent) -> io::Result<()> {
+        match event {
+            OutputEvent::Bytes(bytes) => self.push(bytes),
+            OutputEvent::Missing(missing) => self.print_missing(missing),
+            OutputEvent::ConnectionLost => {
+                print_message(LOST_MESSAGE);
+                Ok(())
+            }
+            OutputEvent::ConnectionBack { was_told } => {
+                if *was_told {
+                    print_message(BACK_MESSAGE);
+                }
+                Ok(())
+            }
+            OutputEvent::End(_) => Ok(()),
+        }
+    }
+
+    /// Says that bytes are missing: in their place if a person reads the output, otherwise on stderr.
+    fn print_missing(&mut self, missing: &MissingOutput) -> io::Result<()> {
+        if !self.line.is_empty() {
+            self.end_line()?;
+        }
+        if self.flags.jobs.server.json {
+            let object = json!({ "missing_bytes": missing.bytes, "why": missing.why });
+            return self.sink.write(format!("{object}\n").as_bytes());
+        }
+        if self.is_shown {
+            return self.sink.write(format!("\n{}\n", missing.format()).as_bytes());
+        }
+        print_message(&missing.format());
+        Ok(())
     }
 
     fn push(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -226,7 +277,7 @@ impl<'a> LogPrinter<'a> {
 
     fn finish(mut self) -> io::Result<()> {
         let last = if self.line.is_empty() { Ok(()) } else { self.end_line() };
-        let rest = self.filter.as_mut().map(OutputFilter::finish).unwrap_or_default();
+        let rest = self.filter.as_mut().map(TerminalFilter::finish).unwrap_or_default();
         let written = last.and_then(|()| self.sink.write(rest.as_bytes()));
         self.sink.close();
         written
@@ -258,7 +309,7 @@ mod tests {
             jobs: JobScopeFlags::default(),
         };
         let now = OffsetDateTime::UNIX_EPOCH + Duration::from_secs(600);
-        assert!(flags.query(now).is_empty());
+        assert_eq!(flags.query(now), [("follow", "0".to_owned())]);
         flags = LogsFlags { follow: true, tail: Some(7), stderr: true, ..flags };
         flags.since = Some(Since::Ago(Duration::from_secs(300)));
         let query: Vec<String> =

@@ -11,7 +11,7 @@ use super::RunFlags;
 use super::attach::describe_ended_job;
 use super::display::{Display, read_terminal_size};
 use super::exit_code::{OUR_FAILURE, TRY_LATER, signal_exit_code};
-use super::job_name::ServerName;
+use super::job_name::ServerLabel;
 use super::server_request::{ServerRequestError, send_post};
 use super::server_set::{FoundJob, FoundServer};
 use super::session::{SessionEnd, SessionSettings, run_session};
@@ -81,7 +81,7 @@ async fn submit(
     let client = client.with_header("user-agent", HeaderValue::from_static(USER_AGENT));
     let state = send_post(&client, "/api/v1/jobs", &job_fields(flags, is_local, display)).await?;
     let number = state["job"].to_string();
-    let server = FoundServer { name: ServerName::Given, client };
+    let server = FoundServer { name: ServerLabel::Given, client };
     Ok(FoundJob { server, name: number.clone(), number, tenant: None, state })
 }
 

@@ -108,7 +108,17 @@ pub(super) enum ServerRequestError {
     #[error(transparent)]
     Client(ClientError),
     #[error("{message}{}", advise_on_refusal(.code))]
-    Refused { code: String, message: String },
+    Refused { code: String, message: String, status: StatusCode },
+    #[error(
+        "the server of job {job}, {target}, did not come back within {seconds} s; the job may go on: start the server again with `shellyard serve`, then use `shellyard logs -f {job}`"
+    )]
+    ServerLost { job: String, target: String, seconds: u64 },
+    #[error("the server of job {job} has ended ({target}), and its jobs ended with it")]
+    ServerEnded { job: String, target: String },
+    #[error(
+        "{target} was started anew and does not have this job {job} any more; `shellyard jobs` lists the jobs that it has"
+    )]
+    OtherServer { job: String, target: String },
     #[error(
         "{target} answered {status}, which is not a reply of a Shellyard server of this version: {text}; check the address"
     )]
@@ -134,6 +144,9 @@ impl ServerRequestError {
             Self::Terminal(_) => "terminal_failed",
             Self::Client(error) => error.code(),
             Self::Refused { code, .. } => code,
+            Self::ServerLost { .. } => "server_lost",
+            Self::ServerEnded { .. } => "server_ended",
+            Self::OtherServer { .. } => "other_server",
             Self::UnexpectedReply { .. } => "foreign_answer",
             Self::DrainUndone { .. } => "drain_undone",
             Self::UpgradeUndone { .. } => "not_upgraded",
@@ -162,10 +175,46 @@ impl ServerRequestError {
             | Self::NoAnswer { .. }
             | Self::Terminal(_)
             | Self::Refused { .. }
+            | Self::ServerLost { .. }
+            | Self::ServerEnded { .. }
+            | Self::OtherServer { .. }
             | Self::UnexpectedReply { .. }
             | Self::DrainUndone { .. }
             | Self::UpgradeUndone { .. } => false,
         }
+    }
+}
+
+impl ServerRequestError {
+    /// `true` if a later attempt may succeed: a server that is restarted or upgraded looks like this.
+    pub(super) fn may_pass(&self) -> bool {
+        match self {
+            Self::NoServer { .. } | Self::NoAnswer { .. } => true,
+            Self::Client(error) => error.is_transient(),
+            Self::Refused { status, .. } | Self::UnexpectedReply { status, .. } => {
+                [StatusCode::SERVICE_UNAVAILABLE, StatusCode::BAD_GATEWAY].contains(status)
+            }
+            Self::NoServers
+            | Self::UnknownJob { .. }
+            | Self::UnknownServer { .. }
+            | Self::AmbiguousJob { .. }
+            | Self::Unusable(_)
+            | Self::Terminal(_)
+            | Self::ServerLost { .. }
+            | Self::ServerEnded { .. }
+            | Self::OtherServer { .. }
+            | Self::DrainUndone { .. }
+            | Self::UpgradeUndone { .. } => false,
+        }
+    }
+
+    /// `true` if the request may have had an effect although there was no answer to it.
+    pub(super) const fn may_have_arrived(&self) -> bool {
+        matches!(
+            self,
+            Self::NoAnswer { .. }
+                | Self::Client(ClientError::Broken { .. } | ClientError::TimedOut { .. })
+        )
     }
 }
 
@@ -238,8 +287,9 @@ async fn send(
 pub(super) async fn open_stream(
     client: &ServerClient,
     path: &str,
+    headers: HeaderMap,
 ) -> Result<ResponseStream, ServerRequestError> {
-    let stream = client.open_stream(Method::GET, path, HeaderMap::new()).await?;
+    let stream = client.open_stream(Method::GET, path, headers).await?;
     if stream.status().is_success() {
         return Ok(stream);
     }
@@ -265,6 +315,7 @@ fn parse_reply(
         return Err(ServerRequestError::Refused {
             code: code.to_owned(),
             message: message.to_owned(),
+            status: answer.status,
         });
     }
     let text = || {
@@ -278,7 +329,11 @@ fn parse_reply(
         _ => None,
     };
     if let Some(code) = code {
-        return Err(ServerRequestError::Refused { code: code.to_owned(), message: text() });
+        return Err(ServerRequestError::Refused {
+            code: code.to_owned(),
+            message: text(),
+            status: answer.status,
+        });
     }
     json.filter(|_| answer.status.is_success()).ok_or_else(|| ServerRequestError::UnexpectedReply {
         target: client.target().to_string(),

@@ -12,7 +12,7 @@ use rustix::process::{Pid, test_kill_process};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::job_name::{JobName, ServerName};
+use super::job_name::{JobName, ServerLabel};
 use super::server_request::{ConnectFlags, ServerRequestError, get};
 use super::terminal::escape_for_terminal;
 use crate::client::{Endpoint, ServerClient, list_private_sockets};
@@ -64,7 +64,7 @@ pub(super) enum TenantScope {
 /// A server and its client.
 #[derive(Debug, Clone)]
 pub struct FoundServer {
-    pub name: ServerName,
+    pub name: ServerLabel,
     pub client: ServerClient,
 }
 
@@ -78,7 +78,7 @@ pub struct ServerSet {
 #[derive(Debug)]
 pub(super) struct ServerAnswers {
     pub(super) answers: Vec<(FoundServer, Value)>,
-    pub(super) failures: Vec<(ServerName, ServerRequestError)>,
+    pub(super) failures: Vec<(ServerLabel, ServerRequestError)>,
 }
 
 /// A job, its server, and its state when it was found.
@@ -108,16 +108,16 @@ impl ServerSet {
     /// The one server that the user named.
     #[must_use]
     pub fn only(client: ServerClient) -> Self {
-        Self { servers: vec![FoundServer { name: ServerName::Given, client }] }
+        Self { servers: vec![FoundServer { name: ServerLabel::Given, client }] }
     }
 
     /// The shared server, and those of all clients of this user.
     #[must_use]
     pub fn of_user(shared: Option<ServerClient>, stdio: Vec<(u32, ServerClient)>) -> Self {
-        let shared = shared.map(|client| FoundServer { name: ServerName::Shared, client });
+        let shared = shared.map(|client| FoundServer { name: ServerLabel::Shared, client });
         let stdio = stdio
             .into_iter()
-            .map(|(pid, client)| FoundServer { name: ServerName::Stdio(pid), client });
+            .map(|(pid, client)| FoundServer { name: ServerLabel::Stdio(pid), client });
         Self { servers: shared.into_iter().chain(stdio).collect() }
     }
 
@@ -189,7 +189,7 @@ impl ServerSet {
         match (jobs.next(), jobs.next(), failures.into_iter().next()) {
             // The shared server may have the job that was meant. A suspended editor does not keep the
             // jobs of the others from being found.
-            (Some(_), None, Some((ServerName::Shared, error))) => Err(error),
+            (Some(_), None, Some((ServerLabel::Shared, error))) => Err(error),
             (Some(job), None, _) => Ok(job),
             (Some(first), Some(second), _) => {
                 let candidates = [first, second].into_iter().chain(jobs);
@@ -244,17 +244,17 @@ async fn search(
 async fn ask(server: &FoundServer, path: &str) -> Result<Value, ServerRequestError> {
     let answer = get(&server.client, path);
     match server.name {
-        ServerName::Stdio(_) => timeout(STDIO_TIMEOUT, answer).await.unwrap_or_else(|_| {
+        ServerLabel::Stdio(_) => timeout(STDIO_TIMEOUT, answer).await.unwrap_or_else(|_| {
             let target = server.client.target().to_string();
             Err(ServerRequestError::NoAnswer { target })
         }),
-        ServerName::Given | ServerName::Shared => answer.await,
+        ServerLabel::Given | ServerLabel::Shared => answer.await,
     }
 }
 
-fn has_name(server: &FoundServer, wanted: Option<ServerName>) -> bool {
+fn has_name(server: &FoundServer, wanted: Option<ServerLabel>) -> bool {
     match (server.name, wanted) {
-        (_, None) | (ServerName::Given, Some(ServerName::Shared)) => true,
+        (_, None) | (ServerLabel::Given, Some(ServerLabel::Shared)) => true,
         (name, Some(wanted)) => name == wanted,
     }
 }
@@ -284,7 +284,7 @@ fn format_candidate(job: &FoundJob) -> String {
 
 /// Removes the socket of a `stdio` server that has ended: its process is gone and nobody listens.
 fn remove_stale_socket(server: &FoundServer) {
-    let (ServerName::Stdio(pid), Endpoint::Socket(path)) =
+    let (ServerLabel::Stdio(pid), Endpoint::Socket(path)) =
         (server.name, server.client.target().endpoint())
     else {
         return;
@@ -323,7 +323,7 @@ mod tests {
 
     #[test]
     fn a_request_names_the_job_and_the_tenant() {
-        let server = FoundServer { name: ServerName::Given, client: client("/s") };
+        let server = FoundServer { name: ServerLabel::Given, client: client("/s") };
         let (number, name, state) = ("3".to_owned(), "3".to_owned(), json!({}));
         let mut job = FoundJob { server, number, tenant: None, state, name };
         assert_eq!(job.url("", &[]), "/api/v1/jobs/3");

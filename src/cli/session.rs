@@ -6,15 +6,17 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
+use tokio::sync::{mpsc, watch};
+use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::sleep;
 
 use super::detach_keys::{DetachKeys, DetachSearch};
 use super::display::read_terminal_size;
+use super::job_output::{BACK_MESSAGE, JobOutputEvents, LOST_MESSAGE, OutputEvent};
 use super::pager::OutputSink;
 use super::raw_terminal::{RawTerminal, TerminalSignal, TerminalSignals, read_keys};
-use super::server_request::{ServerRequestError, get, open_stream, send_post};
+use super::reconnect::{Absence, check_return, get_job_patiently, post_patiently};
+use super::server_request::{ServerRequestError, send_post};
 use super::server_set::FoundJob;
 use super::terminal::{escape_for_terminal, print_message};
 use crate::service::TerminalSize;
@@ -30,6 +32,10 @@ const LOOKS_BEFORE_MESSAGE: u32 = 3;
 /// The largest input of one request.
 const MAX_INPUT_BYTES: usize = 32 * 1024;
 
+/// The message about input of which nobody knows whether it arrived.
+const LOST_INPUT_MESSAGE: &str = "the connection broke while input was sent; the last keys or lines \
+                                  may be missing, and are not sent again";
+
 /// The way in which a session uses the terminal.
 #[derive(Debug, Clone)]
 pub(super) struct SessionSettings {
@@ -42,6 +48,18 @@ pub(super) struct SessionSettings {
     pub(super) tail: Option<u32>,
     /// A signal to this process stops the job, and does not only end the session.
     pub(super) stops_job: bool,
+}
+
+impl SessionSettings {
+    /// Prints one line to stderr, also while the terminal is in raw mode.
+    fn print_message(&self, message: &str) {
+        if self.is_raw {
+            // In raw mode a line feed does not return to the first column.
+            eprint!("\r\nshellyard: {message}\r\n");
+        } else {
+            print_message(message);
+        }
+    }
 }
 
 /// The end of a session.
@@ -68,33 +86,56 @@ pub(super) async fn run_session(
         }
         redraw(job).await?;
     }
-    let mut query = vec![("follow", "1".to_owned())];
-    query.extend(settings.tail.map(|lines| ("tail", lines.to_string())));
-    let mut stream = open_stream(&job.server.client, &job.url("/output", &query)).await?;
+    let tail = settings.tail.map(|lines| ("tail", lines.to_string()));
+    let mut output = JobOutputEvents::open(job, tail.into_iter().collect()).await?;
     let raw = settings.is_raw.then(RawTerminal::enter).transpose();
     let _raw = raw.map_err(ServerRequestError::Terminal)?;
     let mut input = SessionInput::start(job, settings)?;
     let mut sink = OutputSink::Stdout;
+    // Requests to stop the job, which wait for a server that is away.
+    let mut stops = JoinSet::new();
     let mut has_stopped = false;
+    let mut is_away = false;
     loop {
         tokio::select! {
-            chunk = stream.next_chunk() => match chunk? {
-                None => return Ok(SessionEnd::JobEnded),
-                Some(chunk) => if sink.write(&chunk).is_err() { return Ok(SessionEnd::ReaderGone) },
+            event = output.next() => match event? {
+                None | Some(OutputEvent::End(_)) => return Ok(SessionEnd::JobEnded),
+                Some(OutputEvent::Bytes(bytes)) => {
+                    if sink.write(&bytes).is_err() {
+                        return Ok(SessionEnd::ReaderGone);
+                    }
+                }
+                Some(OutputEvent::Missing(missing)) => settings.print_message(&missing.format()),
+                Some(OutputEvent::ConnectionLost) => {
+                    is_away = true;
+                    settings.print_message(LOST_MESSAGE);
+                }
+                Some(OutputEvent::ConnectionBack { was_told }) => {
+                    is_away = false;
+                    if was_told {
+                        settings.print_message(BACK_MESSAGE);
+                    }
+                    if settings.is_raw {
+                        send_size(job, read_terminal_size()).await?;
+                    }
+                }
             },
-            detached = input.forward() => match detached? {
+            passed = input.forward() => match passed? {
                 InputEvent::Detached => return Ok(SessionEnd::Detached),
                 InputEvent::Passed => {}
+                InputEvent::MayBeLost => settings.print_message(LOST_INPUT_MESSAGE),
             },
+            Some(stopped) = stops.join_next() => to_task_result(stopped)?,
             signal = signals.next() => match signal {
                 TerminalSignal::Resized if settings.is_raw => {
                     send_size(job, read_terminal_size()).await?;
                 }
                 TerminalSignal::Resized => {}
-                TerminalSignal::End(signal) if settings.stops_job => {
-                    stop_job(job, signal, has_stopped).await?;
+                TerminalSignal::End(signal) if settings.stops_job && !(is_away && has_stopped) => {
+                    stops.spawn(stop_job(job.clone(), signal, has_stopped));
                     has_stopped = true;
                 }
+                // Nobody can be told to stop the job.
                 TerminalSignal::End(signal) => return Ok(SessionEnd::Signaled(signal)),
             },
         }
@@ -110,7 +151,7 @@ async fn wait_until_started(
 ) -> Result<Option<SessionEnd>, ServerRequestError> {
     let mut looks = 0_u32;
     loop {
-        let state = get(&job.server.client, &job.url("", &[])).await?;
+        let state = get_job_patiently(job, &[]).await?;
         if state["state"] != "queued" {
             return Ok(None);
         }
@@ -124,7 +165,7 @@ async fn wait_until_started(
             signal = signals.next() => match signal {
                 TerminalSignal::Resized => {}
                 TerminalSignal::End(signal) if settings.stops_job => {
-                    stop_job(job, signal, false).await?;
+                    stop_job(job.clone(), signal, false).await?;
                 }
                 TerminalSignal::End(signal) => return Ok(Some(SessionEnd::Signaled(signal))),
             },
@@ -133,12 +174,12 @@ async fn wait_until_started(
 }
 
 /// Stops the job with the signal that this process got; the second time at once.
-async fn stop_job(job: &FoundJob, signal: i32, is_again: bool) -> Result<(), ServerRequestError> {
+async fn stop_job(job: FoundJob, signal: i32, is_again: bool) -> Result<(), ServerRequestError> {
     let mut body = json!({ "signal": signal.to_string() });
     if is_again {
         body["grace_s"] = json!(0);
     }
-    send_post(&job.server.client, &job.url("/stop", &[]), &body).await.map(drop)
+    post_patiently(&job, "/stop", &body).await.map(drop)
 }
 
 /// Sends the size of the terminal, after another one: full-screen programs draw again when the size
@@ -155,6 +196,8 @@ async fn send_size(job: &FoundJob, size: TerminalSize) -> Result<(), ServerReque
     match send_post(&job.server.client, &job.url("/resize", &[]), &body).await {
         // A job that has just ended, or has not started, has no terminal to resize.
         Ok(_) | Err(ServerRequestError::Refused { .. }) => Ok(()),
+        // The size is sent again when the server is back.
+        Err(error) if error.may_pass() => Ok(()),
         Err(error) => Err(error),
     }
 }
@@ -162,6 +205,8 @@ async fn send_size(job: &FoundJob, size: TerminalSize) -> Result<(), ServerReque
 /// The effect of input on the session.
 enum InputEvent {
     Passed,
+    /// The connection broke while input was sent, which is not sent again.
+    MayBeLost,
     Detached,
 }
 
@@ -171,6 +216,8 @@ struct SessionInput {
     search: Option<DetachSearch>,
     sender: mpsc::Sender<Vec<u8>>,
     task: JoinHandle<Result<(), ServerRequestError>>,
+    /// Counts the requests of which nobody knows whether they arrived.
+    uncertain: watch::Receiver<u64>,
     is_sending: bool,
 }
 
@@ -181,8 +228,9 @@ impl SessionInput {
         let search = settings.detach_keys.as_ref().map(DetachSearch::new);
         let (sender, receiver) = mpsc::channel(INPUT_BUFFER);
         let ends_input = !settings.is_raw && settings.has_input;
-        let task = tokio::spawn(send_input(job.clone(), receiver, ends_input));
-        Ok(Self { keys, search, sender, task, is_sending: true })
+        let (counter, uncertain) = watch::channel(0);
+        let task = tokio::spawn(send_input(job.clone(), receiver, ends_input, counter));
+        Ok(Self { keys, search, sender, task, uncertain, is_sending: true })
     }
 
     /// Passes on what the user typed next. Cancel-safe.
@@ -192,10 +240,11 @@ impl SessionInput {
         let read = async { (self.sender.clone().reserve_owned().await, keys.recv().await) };
         let (room, typed) = tokio::select! {
             read = read => read,
+            Ok(()) = self.uncertain.changed() => return Ok(InputEvent::MayBeLost),
             sent = &mut self.task, if self.is_sending => {
                 self.is_sending = false;
                 self.keys = None;
-                return to_send_result(sent).map(|()| InputEvent::Passed);
+                return to_task_result(sent).map(|()| InputEvent::Passed);
             }
         };
         let Some(bytes) = typed else {
@@ -220,13 +269,16 @@ impl SessionInput {
         if !self.is_sending {
             return std::future::pending().await;
         }
-        let sent = (&mut self.task).await;
+        let sent = tokio::select! {
+            Ok(()) = self.uncertain.changed() => return Ok(InputEvent::MayBeLost),
+            sent = &mut self.task => sent,
+        };
         self.is_sending = false;
-        to_send_result(sent).map(|()| InputEvent::Passed)
+        to_task_result(sent).map(|()| InputEvent::Passed)
     }
 }
 
-fn to_send_result(
+fn to_task_result(
     sent: Result<Result<(), ServerRequestError>, tokio::task::JoinError>,
 ) -> Result<(), ServerRequestError> {
     sent.map_err(|error| ServerRequestError::Terminal(io::Error::other(error)))?
@@ -237,6 +289,7 @@ async fn send_input(
     job: FoundJob,
     mut typed: mpsc::Receiver<Vec<u8>>,
     ends_input: bool,
+    uncertain: watch::Sender<u64>,
 ) -> Result<(), ServerRequestError> {
     while let Some(mut bytes) = typed.recv().await {
         while bytes.len() < MAX_INPUT_BYTES
@@ -244,27 +297,45 @@ async fn send_input(
         {
             bytes.extend(more);
         }
-        post_input(&job, &json!({ "base64": STANDARD.encode(&bytes) })).await?;
+        let body = json!({ "base64": STANDARD.encode(&bytes) });
+        match post_input(&job, &body).await? {
+            InputDelivery::Done => {}
+            InputDelivery::Uncertain => uncertain.send_modify(|count| *count += 1),
+        }
     }
     if ends_input {
-        post_input(&job, &json!({ "end": true })).await?;
+        // The end of input may arrive twice.
+        let end = json!({ "end": true });
+        while post_input(&job, &end).await? == InputDelivery::Uncertain {}
     }
     Ok(())
 }
 
-/// Sends input once the job takes it: a queued job has not started, and a busy one may not read. A job
-/// that has ended needs no input.
-async fn post_input(job: &FoundJob, body: &Value) -> Result<(), ServerRequestError> {
+/// The result of a request with input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum InputDelivery {
+    /// The job has the input, or needs none.
+    Done,
+    /// The connection broke before the answer: the input may have arrived.
+    Uncertain,
+}
+
+/// Sends input once the job takes it: a queued job has not started, a busy one may not read, and a
+/// server may be away. A job that has ended needs no input. Input that may have arrived is not sent
+/// again.
+async fn post_input(job: &FoundJob, body: &Value) -> Result<InputDelivery, ServerRequestError> {
+    let mut absence = Absence::default();
     loop {
         let Err(error) = send_post(&job.server.client, &job.url("/input", &[]), body).await else {
-            return Ok(());
+            return Ok(InputDelivery::Done);
         };
         match error.code() {
             "job_queued" | "input_full" => sleep(RETRY_INTERVAL).await,
-            "job_finished" => return Ok(()),
+            "job_finished" => return Ok(InputDelivery::Done),
             // The job cannot read, so that it needs no end of its input.
-            "input_closed" if body["end"] == true => return Ok(()),
-            _ => return Err(error),
+            "input_closed" if body["end"] == true => return Ok(InputDelivery::Done),
+            _ if error.may_have_arrived() => return Ok(InputDelivery::Uncertain),
+            _ => sleep(check_return(job, error, &mut absence)?.pause()).await,
         }
     }
 }

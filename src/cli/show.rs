@@ -6,7 +6,7 @@ use time::OffsetDateTime;
 use unicode_width::UnicodeWidthChar as _;
 
 use super::display::Display;
-use super::job_name::{JobName, ServerName, parse_job_name};
+use super::job_name::{JobName, ServerLabel, parse_job_name};
 use super::job_view::JobView;
 use super::pager::OutputSink;
 use super::server_request::{ServerRequestError, get};
@@ -70,8 +70,8 @@ fn list_facts(job: &FoundJob, now: OffsetDateTime) -> Vec<JobFact> {
     let state = view.state_cell();
     let plain = |label, value: String| JobFact { label, value, tone: Tone::Plain };
     let server = match job.server.name {
-        ServerName::Given | ServerName::Shared => job.server.client.target().to_string(),
-        ServerName::Stdio(pid) => format!("stdio, process {pid}"),
+        ServerLabel::Given | ServerLabel::Shared => job.server.client.target().to_string(),
+        ServerLabel::Stdio(pid) => format!("stdio, process {pid}"),
     };
     let mut facts = vec![
         plain("job", job.name.clone()),

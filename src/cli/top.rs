@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
+use hyper::HeaderMap;
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 use tokio::time::{MissedTickBehavior, interval};
@@ -152,7 +153,7 @@ impl Top<'_> {
     async fn try_read_log(&self, job: &str) -> Result<Vec<u8>, ServerRequestError> {
         let job = self.find_job(job).await?;
         let url = job.url("/output", &[("tail", LOG_LINES.to_string())]);
-        let stream = open_stream(&job.server.client, &url).await?;
+        let stream = open_stream(&job.server.client, &url, HeaderMap::new()).await?;
         Ok(stream.read_rest().await?.body.to_vec())
     }
 

@@ -5,12 +5,13 @@ use std::time::Duration;
 use clap::Args;
 use futures_util::future::{join_all, try_join_all};
 use serde_json::{Value, json};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use super::display::Display;
 use super::exit_code::{OUR_FAILURE, TIMED_OUT};
 use super::job_name::{JobName, parse_job_name};
 use super::job_view::JobView;
+use super::reconnect::{Absence, check_return};
 use super::server_request::{ServerRequestError, get};
 use super::server_set::{FoundJob, JobScopeFlags, ServerSet};
 use super::spinner::with_spinner;
@@ -20,9 +21,6 @@ use super::times::parse_time;
 
 /// The time that one request waits, in seconds: less than a response may take.
 const REQUEST_WAIT_S: u64 = 15;
-/// The time in which a server that went away may come back, as in an upgrade.
-const RETURN_TIMEOUT: Duration = Duration::from_secs(20);
-const RETRY_INTERVAL: Duration = Duration::from_millis(300);
 
 const HELP: &str = "\
 Exit codes: of the job, or of several jobs the first that is not 0: the command's own; 124 if it
@@ -94,28 +92,23 @@ pub(super) async fn wait_for_end(
     job: &FoundJob,
     deadline: Option<Instant>,
 ) -> Result<Value, ServerRequestError> {
-    let mut gone_since = None;
+    let mut absence = Absence::default();
     loop {
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let wait_s = left.map_or(REQUEST_WAIT_S, |left| left.as_secs().min(REQUEST_WAIT_S));
-        match get(&job.server.client, &job.url("", &[("wait_s", wait_s.to_string())])).await {
-            Ok(state) if JobView(&state).is_finished() => return Ok(state),
-            Ok(state) if left.is_some_and(|left| left.is_zero()) => return Ok(state),
-            Ok(_) => gone_since = None,
-            // The jobs of an editor end with its server.
-            Err(error) if error.is_gone() && !job.server.name.is_stdio() => {
-                let since = *gone_since.get_or_insert_with(Instant::now);
-                if since.elapsed() > RETURN_TIMEOUT {
-                    return Err(error);
+        let rest =
+            match get(&job.server.client, &job.url("", &[("wait_s", wait_s.to_string())])).await {
+                Ok(state) if JobView(&state).is_finished() => return Ok(state),
+                Ok(state) if left.is_some_and(|left| left.is_zero()) => return Ok(state),
+                Ok(_) => {
+                    absence.note_answer();
+                    // Whole seconds are waited by the server, and the rest here.
+                    if wait_s == 0 { left.unwrap_or_default() } else { Duration::ZERO }
                 }
-            }
-            Err(error) => return Err(error),
-        }
-        // Whole seconds are waited by the server; the rest, and a server that is away, here.
-        if wait_s == 0 || gone_since.is_some() {
-            let pause = left.map_or(RETRY_INTERVAL, |left| left.min(RETRY_INTERVAL));
-            tokio::time::sleep(pause).await;
-        }
+                Err(error) if left.is_some_and(|left| left.is_zero()) => return Err(error),
+                Err(error) => check_return(job, error, &mut absence)?.pause(),
+            };
+        sleep(left.map_or(rest, |left| rest.min(left))).await;
     }
 }
 

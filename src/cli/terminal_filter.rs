@@ -8,7 +8,7 @@ const MAX_SEQUENCE_CHARS: usize = 64;
 
 /// Filters a stream of bytes, in pieces of any size.
 #[derive(Debug, Default)]
-pub(super) struct OutputFilter {
+pub(super) struct TerminalFilter {
     /// The first bytes of a character that is not complete yet.
     partial: Vec<u8>,
     /// The sequence that has started and not ended, from its escape character on.
@@ -16,7 +16,7 @@ pub(super) struct OutputFilter {
     has_colored: bool,
 }
 
-impl OutputFilter {
+impl TerminalFilter {
     /// Returns the harmless form of the next bytes, as far as they are complete.
     pub(super) fn push(&mut self, bytes: &[u8]) -> String {
         self.partial.extend_from_slice(bytes);
@@ -99,7 +99,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn filter(bytes: &[u8]) -> String {
-        let mut filter = OutputFilter::default();
+        let mut filter = TerminalFilter::default();
         let mut shown = filter.push(bytes);
         shown.push_str(&filter.finish());
         shown
@@ -126,7 +126,7 @@ mod tests {
         ) {
             let bytes = text.as_bytes();
             let cut = cut.min(bytes.len());
-            let mut filter_state = OutputFilter::default();
+            let mut filter_state = TerminalFilter::default();
             let mut shown = filter_state.push(&bytes[..cut]);
             shown.push_str(&filter_state.push(&bytes[cut..]));
             shown.push_str(&filter_state.finish());
