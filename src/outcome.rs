@@ -236,6 +236,14 @@ pub struct KillNote {
     pub killed_after: Option<Duration>,
 }
 
+impl KillNote {
+    /// The signal that ended the last process of the tree.
+    #[must_use]
+    pub const fn last_signal(&self) -> i32 {
+        if self.killed_after.is_some() { SIGKILL } else { self.first }
+    }
+}
+
 pub const SIGTERM: i32 = 15;
 pub const SIGKILL: i32 = 9;
 /// Sent by the kernel to a process that has used up its CPU time.

@@ -12,7 +12,7 @@ use crate::ids::{CallerSession, TenantId};
 use crate::trace::CallTrace;
 
 pub use crate::output::Stream;
-pub use shellyard_process::{JOB_VARIABLE, StreamMode};
+pub use shellyard_process::{JOB_VARIABLE, StreamMode, TerminalSize};
 
 /// The lane of jobs that name no lane. It has no limit of its own, only the server's slots.
 pub const DEFAULT_LANE: &str = "default";
@@ -30,6 +30,9 @@ pub struct JobSpec {
     #[serde(serialize_with = "serialize_names", deserialize_with = "deserialize_names")]
     pub env: Vec<(String, String)>,
     pub stdin: Stdin,
+    /// The size of the terminal at the start, if the job has one; `None` = the usual size.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub terminal_size: Option<TerminalSize>,
     /// The pipes of the output; a job in a terminal is always merged.
     pub streams: StreamMode,
     pub limits: RunLimits,

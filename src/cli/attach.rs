@@ -57,6 +57,7 @@ pub(super) async fn run(
     let settings = SessionSettings {
         is_raw: has_terminal && display.has_keyboard && display.is_terminal && !flags.no_stdin,
         has_input: !flags.no_stdin,
+        redraws: true,
         detach_keys: Some(flags.detach_keys.clone()),
         tail: Some(EARLIER_LINES),
         stops_job: false,

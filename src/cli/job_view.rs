@@ -97,7 +97,10 @@ impl<'a> JobView<'a> {
             "exited" => self.0["exit_code"].as_i64().map_or(OUR_FAILURE, command_exit_code),
             "signaled" => self.signal().map_or(OUR_FAILURE, signal_exit_code),
             "timed_out" => TIMED_OUT,
-            "stopped" => signal_exit_code(libc::SIGTERM),
+            "stopped" => {
+                let signal = find_signal(self.text("kill_signal"));
+                signal_exit_code(signal.unwrap_or(libc::SIGTERM))
+            }
             "failed_to_start" => match self.text("error_code") {
                 "not_found" => NOT_FOUND,
                 "not_executable" => NOT_EXECUTABLE,
@@ -195,6 +198,10 @@ mod tests {
         check(timed_out, "timed out", Tone::Warning, Some(124), Some(why));
         let stopped = ended("stopped", json!({"stopped_by": "client"}));
         check(stopped, "stopped", Tone::Warning, Some(143), Some("stopped by a client"));
+        for (signal, code) in [("SIGINT", 130), ("SIGKILL", 137)] {
+            let stopped = ended("stopped", json!({"kill_signal": signal}));
+            check(stopped, "stopped", Tone::Warning, Some(code), Some("stopped"));
+        }
         let memory =
             ended("limit", json!({"limit": "memory", "peak_memory_bytes": 2_147_483_648_u64}));
         let why = "ended: out of memory, peak 2.0 GiB";

@@ -109,12 +109,7 @@ fn format_failure((name, error): &(ServerLabel, ServerRequestError)) -> String {
 }
 
 fn jobs_url(flags: &JobsFlags) -> String {
-    let filter = match flags.jobs.scope() {
-        TenantScope::All => "&all=1".to_owned(),
-        // A tenant's name needs no escapes in a URL.
-        TenantScope::One(tenant) => format!("&tenant={}", tenant.name()),
-        TenantScope::Own => String::new(),
-    };
+    let filter = flags.jobs.scope().list_filter();
     format!("/api/v1/jobs?state={}&limit={}{filter}", flags.state, flags.limit)
 }
 

@@ -142,6 +142,7 @@ fn to_submission(flags: RunFlags, has_terminal: bool) -> Submission {
         cwd: flags.cwd,
         env: flags.env,
         stdin: if has_terminal { Stdin::Terminal } else { Stdin::Inherited },
+        terminal_size: has_terminal.then(read_terminal_size),
         streams: Some(choose_stream_mode()),
         timeout: flags.timeout,
         ..Submission::new(program)
@@ -265,7 +266,7 @@ fn explain_ending(ending: &JobEnding) -> RunResult {
             format!("timed out after {}s; the process tree was ended", after.as_secs_f64()),
         ),
         Outcome::Stopped { .. } => {
-            plain(signal_exit_code(ending.kill.map_or(libc::SIGTERM, |kill| kill.first)))
+            plain(signal_exit_code(ending.kill.map_or(libc::SIGTERM, |kill| kill.last_signal())))
         }
         Outcome::NotRun { waited, .. } => {
             with_message(signal_exit_code(libc::SIGTERM), format_not_run(*waited))

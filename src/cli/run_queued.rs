@@ -133,12 +133,22 @@ fn job_fields(flags: &RunFlags, is_local: bool, display: &Display) -> Value {
 /// Shows the output of the job until it ends, and returns its exit code. Ctrl-C stops the job.
 async fn follow(job: &FoundJob, display: &Display) -> Result<VerbOutput, ServerRequestError> {
     let is_raw = job.state["terminal"] == true && display.is_terminal && display.has_keyboard;
-    let settings =
-        SessionSettings { is_raw, has_input: true, detach_keys: None, tail: None, stops_job: true };
+    let settings = SessionSettings {
+        is_raw,
+        has_input: true,
+        redraws: false,
+        detach_keys: None,
+        tail: None,
+        stops_job: true,
+    };
     match run_session(job, &settings).await? {
         SessionEnd::JobEnded | SessionEnd::Detached => describe_ended_job(job, false).await,
         SessionEnd::Signaled(signal) => {
-            Ok(VerbOutput { code: signal_exit_code(signal), ..VerbOutput::default() })
+            let name = &job.name;
+            let stderr = format!(
+                "shellyard: job {name} may go on; `shellyard logs {name}` and `shellyard stop {name}` reach it when its server is back\n"
+            );
+            Ok(VerbOutput { stderr, code: signal_exit_code(signal), ..VerbOutput::default() })
         }
         SessionEnd::ReaderGone => {
             // Nobody reads the output, so the command gets the signal that tells it so.

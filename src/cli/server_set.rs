@@ -16,9 +16,9 @@ use super::job_name::{JobName, ServerLabel};
 use super::server_request::{ConnectFlags, ServerRequestError, get};
 use super::terminal::escape_for_terminal;
 use crate::client::{Endpoint, ServerClient, list_private_sockets};
-use crate::ids::{JobNumber, TenantId};
+use crate::ids::TenantId;
 
-/// The number of jobs that a search through all tenants looks at.
+/// The number of tenants in which a search finds a job of the same number.
 const MAX_LISTED: usize = 200;
 /// The time in which the server of an editor has to answer.
 const STDIO_TIMEOUT: Duration = Duration::from_secs(3);
@@ -59,6 +59,18 @@ pub(super) enum TenantScope {
     Own,
     One(TenantId),
     All,
+}
+
+impl TenantScope {
+    /// Returns the part of a list request that chooses the tenants, with the `&` before it.
+    pub(super) fn list_filter(self) -> String {
+        match self {
+            Self::All => "&all=1".to_owned(),
+            // A tenant's name needs no escapes in a URL.
+            Self::One(tenant) => format!("&tenant={}", tenant.name()),
+            Self::Own => String::new(),
+        }
+    }
 }
 
 /// A server and its client.
@@ -218,13 +230,11 @@ async fn search(
     };
     let tenant = match scope {
         TenantScope::All => {
-            let path = format!("/api/v1/jobs?all=1&limit={MAX_LISTED}");
+            let path = format!("/api/v1/jobs?all=1&job={number}&limit={MAX_LISTED}");
             let listed = ask(server, &path).await?;
             let jobs = listed["jobs"].as_array().map_or(&[][..], Vec::as_slice);
-            let jobs = jobs
-                .iter()
-                .filter(|job| job["job"].as_u64().map(JobNumber::new) == Some(name.number));
             return Ok(jobs
+                .iter()
                 .map(|job| found(job.clone(), job["tenant"].as_str().map(str::to_owned)))
                 .collect());
         }

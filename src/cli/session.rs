@@ -43,6 +43,8 @@ pub(super) struct SessionSettings {
     pub(super) is_raw: bool,
     /// The job gets what the user types or pipes in.
     pub(super) has_input: bool,
+    /// A full-screen program draws again at the beginning, because its earlier output is not shown.
+    pub(super) redraws: bool,
     pub(super) detach_keys: Option<DetachKeys>,
     /// The number of lines of earlier output that are shown; `None`: all.
     pub(super) tail: Option<u32>,
@@ -84,7 +86,11 @@ pub(super) async fn run_session(
         if let Some(end) = wait_until_started(job, settings, &mut signals).await? {
             return Ok(end);
         }
-        redraw(job).await?;
+        if settings.redraws {
+            redraw(job).await?;
+        } else {
+            send_size(job, read_terminal_size()).await?;
+        }
     }
     let tail = settings.tail.map(|lines| ("tail", lines.to_string()));
     let mut output = JobOutputEvents::open(job, tail.into_iter().collect()).await?;

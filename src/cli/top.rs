@@ -123,11 +123,7 @@ impl Top<'_> {
 
     /// Asks the servers for everything that the screen shows.
     async fn read_servers(&self, state: &TopState) -> Result<TopData, ServerRequestError> {
-        let filter = match self.flags.jobs.scope() {
-            TenantScope::All => "&all=1".to_owned(),
-            TenantScope::One(tenant) => format!("&tenant={}", tenant.name()),
-            TenantScope::Own => String::new(),
-        };
+        let filter = self.flags.jobs.scope().list_filter();
         let path = format!("/api/v1/jobs?limit={MAX_JOBS}{filter}");
         let answers = self.servers.get_all(&path).await?;
         let jobs = ListedJobs::collect(&answers, MAX_JOBS);

@@ -25,7 +25,8 @@ const REQUEST_WAIT_S: u64 = 15;
 const HELP: &str = "\
 Exit codes: of the job, or of several jobs the first that is not 0: the command's own; 124 if it
 timed out (or --timeout passed), 125 if it reached a limit or was lost, 126 or 127 if it could not
-be started, 128+N if signal N ended it, 143 if it was stopped. 1 if a server cannot be asked.";
+be started, 128+N if signal N ended it: 143 after an ordinary stop, 137 if SIGKILL had to follow.
+1 if a server cannot be asked.";
 
 /// Flags of the verb `wait`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]

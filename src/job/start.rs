@@ -26,7 +26,7 @@ use crate::outcome::StartError;
 use crate::process::shell::{self, ShellChoice, ShellInvocation};
 use crate::process::{
     Cwd, EnvVariable, Host, LaunchStdin, Process, ProcessLaunch, RecentStart, ReportMode,
-    SPAWN_PATIENCE, SandboxSpec, SpawnBacklog,
+    SPAWN_PATIENCE, SandboxSpec, SpawnBacklog, TerminalSize,
 };
 use crate::spec::{JobProgram, JobSpec, ShellUse, Stdin};
 use crate::trace::TraceContext;
@@ -119,7 +119,9 @@ pub(super) fn build_launch(guard: &JobGuard, cwd: Cwd) -> Result<ProcessLaunch, 
             Stdin::Closed => LaunchStdin::Null,
             Stdin::Text(_) | Stdin::Open => LaunchStdin::Pipe,
             Stdin::Inherited => LaunchStdin::Inherited,
-            Stdin::Terminal => LaunchStdin::Terminal,
+            Stdin::Terminal => {
+                LaunchStdin::Terminal(spec.terminal_size.unwrap_or(TerminalSize::DEFAULT))
+            }
         },
         streams: spec.streams,
         report,

@@ -82,6 +82,7 @@ pub(crate) fn spec(text: &str) -> JobSpec {
         cwd: PathBuf::from("/"),
         env: Vec::new(),
         stdin: Stdin::Closed,
+        terminal_size: None,
         streams: StreamMode::Separate,
         limits,
         resources: ResourceLimits::NONE,

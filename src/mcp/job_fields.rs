@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::reply::client_fields;
 use super::snapshot::State;
+use crate::outcome::signal_name;
 use crate::service::{JobHandle, JobTimes, ProcessInfo};
 use crate::spec::{JobSpec, NO_TIMEOUT, Priority, Stdin};
 use crate::telemetry::audit::format_rfc3339;
@@ -32,6 +33,10 @@ pub(super) fn request_fields(job: &JobHandle, state: &State) -> JsonObject {
     fields.extend(time_fields(times_in_state(job.status().times, state)));
     if let State::Running(_) | State::Stopping = state {
         fields.extend(job.leader_pid().map(|pid| ("pid".to_owned(), pid.into())));
+    }
+    if let State::Finished(ending) = state {
+        let kill = ending.kill.map(|kill| signal_name(kill.last_signal()));
+        fields.extend(kill.map(|signal| ("kill_signal".to_owned(), signal.into())));
     }
     fields
 }

@@ -89,7 +89,6 @@ struct JobRequest {
     submission: Submission,
     /// The text to type into the terminal.
     typed: Option<String>,
-    size: Option<TerminalSize>,
 }
 
 /// Returns the JSON schema of a request.
@@ -109,13 +108,17 @@ impl Handler {
         client: &JobClient,
         fields: JsonObject,
     ) -> Result<JobHandle, JobRequestError> {
-        let JobRequest { submission, typed, size } = JobRequest::read(fields)?;
+        let JobRequest { submission, typed } = JobRequest::read(fields)?;
         let called = Instant::now();
         let job = self.client_named(caller, client).submit(submission).await?;
         // The key may have returned a job that an earlier request started.
         let is_new = job.status().submitted >= called;
-        if is_new && (typed.is_some() || size.is_some()) {
-            tokio::spawn(set_up_terminal(job.clone(), size, typed));
+        if let Some(text) = typed.filter(|_| is_new) {
+            let job = job.clone();
+            tokio::spawn(async move {
+                job.started().await;
+                type_in(job, text).await;
+            });
         }
         Ok(job)
     }
@@ -126,18 +129,6 @@ impl Handler {
             Some(version) => named.with_client_version(version),
             None => named,
         }
-    }
-}
-
-/// Sets the size of a job's terminal and types into it, once the job runs.
-async fn set_up_terminal(job: JobHandle, size: Option<TerminalSize>, typed: Option<String>) {
-    job.started().await;
-    if let Some(size) = size {
-        // A job that has already ended needs neither.
-        job.resize_terminal(size).await.ok();
-    }
-    if let Some(text) = typed {
-        type_in(job, text).await;
     }
 }
 
@@ -152,20 +143,21 @@ impl JobRequest {
             (false, Some(text)) => (Stdin::Text(text), None),
             (false, None) => (Stdin::Open, None),
         };
-        let size = read_size(&mut args)?;
+        let terminal_size = read_size(&mut args)?;
         let streams = args.choice("streams", &StreamMode::WORDS)?;
         if has_terminal && streams == Some(StreamMode::Separate) {
             return Err(ArgError::Conflict(
                 "a terminal has only one stream; leave `terminal` or `streams` out",
             ));
         }
-        if !has_terminal && size.is_some() {
+        if !has_terminal && terminal_size.is_some() {
             return Err(ArgError::Conflict("`rows` and `columns` are for a job with `terminal`"));
         }
         let submission = Submission {
             cwd: args.text("directory")?.map(Into::into),
             env: args.pairs("env")?,
             stdin,
+            terminal_size,
             streams,
             timeout: args.seconds("timeout_s")?,
             on_large_output: args.choice("on_large_output", &LargeOutput::WORDS)?,
@@ -178,7 +170,7 @@ impl JobRequest {
             shell: args.text("shell")?,
             ..Submission::new(program)
         };
-        Ok(Self { submission, typed, size })
+        Ok(Self { submission, typed })
     }
 }
 
@@ -254,7 +246,7 @@ mod tests {
             json!({"command": "x", "terminal": true, "rows": 24, "columns": 80, "stdin": "y\n"});
         let request = read(&given).unwrap();
         assert_eq!(request.submission.stdin, Stdin::Terminal);
-        assert_eq!(request.size, Some(TerminalSize { rows: 24, columns: 80 }));
+        assert_eq!(request.submission.terminal_size, Some(TerminalSize { rows: 24, columns: 80 }));
         assert_eq!(request.typed.as_deref(), Some("y\n"));
         for given in [
             json!({"command": "x", "rows": 24, "columns": 80}),

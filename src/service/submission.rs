@@ -13,7 +13,7 @@ use super::tenancy::CallerRole;
 use crate::ids::{CallerSession, TenantId};
 use crate::spec::{
     CallMode, DEFAULT_LANE, JobClient, JobKind, JobProgram, JobSpec, LargeOutput, NO_TIMEOUT,
-    Priority, RunLimits, ShellUse, Stdin, StreamMode,
+    Priority, RunLimits, ShellUse, Stdin, StreamMode, TerminalSize,
 };
 use crate::supervisor::SubmitRefusal;
 use crate::telemetry::RejectionReason;
@@ -28,6 +28,8 @@ pub struct Submission {
     /// Variables to add to the job's environment.
     pub env: Vec<(String, String)>,
     pub stdin: Stdin,
+    /// The size of the terminal at the start, if the job has one; `None` = the usual size.
+    pub terminal_size: Option<TerminalSize>,
     /// The pipes of the output. A terminal merges both streams, whatever this says.
     pub streams: Option<StreamMode>,
     pub timeout: Option<Duration>,
@@ -216,6 +218,7 @@ impl Submission {
             cwd: None,
             env: Vec::new(),
             stdin: Stdin::Closed,
+            terminal_size: None,
             streams: None,
             timeout: None,
             on_large_output: None,
@@ -262,6 +265,7 @@ impl Submission {
             cwd: self.cwd.map_or_else(|| defaults.cwd.clone(), |cwd| defaults.cwd.join(cwd)),
             env: merge_variables(defaults.environment.get(&caller.tenant), self.env),
             stdin: self.stdin,
+            terminal_size: self.terminal_size,
             streams,
             limits: RunLimits { timeout, ..defaults.limits },
             resources,

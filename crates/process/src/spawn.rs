@@ -783,7 +783,9 @@ mod tests {
     async fn no_file_leaks_into_a_process() {
         let _open_here = File::open("/dev/null").unwrap();
         let _running = host().spawn(&with_stdin(LaunchStdin::Pipe, sh("cat"))).unwrap();
-        for stdin in [LaunchStdin::Null, LaunchStdin::Pipe, LaunchStdin::Terminal] {
+        for stdin in
+            [LaunchStdin::Null, LaunchStdin::Pipe, LaunchStdin::Terminal(TerminalSize::DEFAULT)]
+        {
             // 3 is the directory that `ls` itself reads.
             let (_, stdout, _) = run(&with_stdin(stdin, launch("ls", &["/proc/self/fd"]))).await;
             assert_eq!(stdout.split_whitespace().collect::<Vec<_>>(), ["0", "1", "2", "3"]);
@@ -902,7 +904,8 @@ mod tests {
     #[tokio::test]
     async fn a_terminal_is_the_controlling_terminal_of_the_process() {
         let text = "tty; test -t 0 && test -t 1 && test -t 2 && stty size; echo ctty >/dev/tty";
-        let (status, stdout, _) = run(&with_stdin(LaunchStdin::Terminal, sh(text))).await;
+        let (status, stdout, _) =
+            run(&with_stdin(LaunchStdin::Terminal(TerminalSize::DEFAULT), sh(text))).await;
         assert_eq!(status, ExitKind::Code(0));
         let lines: Vec<_> = stdout.lines().collect();
         assert!(lines[0].starts_with("/dev/pts/"), "{lines:?}");
@@ -912,7 +915,10 @@ mod tests {
     #[tokio::test]
     async fn a_terminal_takes_input_and_its_end() {
         let mut process = host()
-            .spawn(&with_stdin(LaunchStdin::Terminal, sh("stty -echo; echo ready; cat")))
+            .spawn(&with_stdin(
+                LaunchStdin::Terminal(TerminalSize::DEFAULT),
+                sh("stty -echo; echo ready; cat"),
+            ))
             .unwrap();
         let mut stdin = process.stdin.take().unwrap();
         assert_eq!(first_line(&mut process.stdout).await, "ready");

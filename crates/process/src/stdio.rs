@@ -20,7 +20,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, Interest, ReadBuf};
 
 use super::keeper::KeptFile;
 use super::syscalls;
-use super::terminal::{PtyPair, TerminalResizer};
+use super::terminal::{PtyPair, TerminalResizer, TerminalSize};
 
 /// The output of a process. It ends when no process can write any more, not when the leader ends.
 #[derive(Debug)]
@@ -387,7 +387,7 @@ impl StdioPipes {
                 let ours = InputPipe::new(ours, EndOfInput::Close)?;
                 Self::pipes(Some(theirs), Some(ours), streams)
             }
-            LaunchStdin::Terminal => Self::terminal(),
+            LaunchStdin::Terminal(size) => Self::terminal(size),
         }
     }
 
@@ -409,8 +409,8 @@ impl StdioPipes {
         Ok(Self { stdout, stderr, stdin, child_stdio })
     }
 
-    fn terminal() -> io::Result<Self> {
-        let PtyPair { ours, theirs } = PtyPair::open()?;
+    fn terminal(size: TerminalSize) -> io::Result<Self> {
+        let PtyPair { ours, theirs } = PtyPair::open(size)?;
         let stdin = InputPipe::new(ours.try_clone()?, EndOfInput::EndOfFileKey)?;
         Ok(Self {
             stdout: OutputPipe::new(ours)?,
@@ -542,8 +542,8 @@ pub enum LaunchStdin {
     Pipe,
     /// The standard input of the server itself.
     Inherited,
-    /// A new terminal, which is also its output and its controlling terminal.
-    Terminal,
+    /// A new terminal of this size, which is also its output and its controlling terminal.
+    Terminal(TerminalSize),
 }
 
 /// The pipes of a process's standard output and standard error.

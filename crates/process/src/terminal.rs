@@ -8,10 +8,8 @@ use rustix::io::ioctl_fionbio;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-const SIZE: TerminalSize = TerminalSize { rows: 40, columns: 120 };
-
 /// The size of a terminal, in characters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct TerminalSize {
     /// The number of lines that fit.
     pub rows: u16,
@@ -22,6 +20,8 @@ pub struct TerminalSize {
 impl TerminalSize {
     /// The most rows or columns that a caller may ask for.
     pub const MAX: u16 = 10_000;
+    /// The size of a terminal that nobody looks at.
+    pub const DEFAULT: Self = Self { rows: 40, columns: 120 };
 
     /// Gives this size to a terminal; its foreground processes get SIGWINCH.
     fn set(self, terminal: impl AsFd) -> io::Result<()> {
@@ -54,12 +54,12 @@ pub(crate) struct PtyPair {
 }
 
 impl PtyPair {
-    pub(crate) fn open() -> io::Result<Self> {
+    pub(crate) fn open(size: TerminalSize) -> io::Result<Self> {
         let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
         grantpt(&ours)?;
         unlockpt(&ours)?;
         ioctl_fionbio(&ours, true)?;
-        SIZE.set(&ours)?;
+        size.set(&ours)?;
         let theirs = ptsname(&ours, Vec::new())?;
         Ok(Self { ours, theirs })
     }

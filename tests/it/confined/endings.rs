@@ -74,7 +74,8 @@ fn a_terminal_is_the_controlling_one() {
     run_alone("confined::endings::a_terminal_is_the_controlling_one", async |server| {
         for granted in BOTH {
             let launch = server.sh(granted, "tty; (exec </dev/tty) && echo controls; test -t 2");
-            let launch = ProcessLaunch { stdin: LaunchStdin::Terminal, ..launch };
+            let launch =
+                ProcessLaunch { stdin: LaunchStdin::Terminal(TerminalSize::DEFAULT), ..launch };
             let (ended, output) = server.run(&launch).await;
             // With namespaces it is shown under a name of its own.
             let is_named = ["/dev/pts/", "/dev/console"].iter().any(|it| output.starts_with(it));

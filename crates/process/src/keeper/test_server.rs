@@ -343,7 +343,7 @@ impl TestServer {
         let path = EnvVariable::new("PATH", "/usr/local/bin:/usr/bin:/bin").unwrap();
         let stdin = match kind {
             "pipe" => LaunchStdin::Pipe,
-            "terminal" => LaunchStdin::Terminal,
+            "terminal" => LaunchStdin::Terminal(TerminalSize::DEFAULT),
             _ => LaunchStdin::Null,
         };
         let mut sandbox = SandboxSpec::none();
