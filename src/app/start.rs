@@ -46,7 +46,9 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Config(command) => (run_config(command.verb, environment), FAILURE),
         Command::Job(verb) => (ask_servers(&verb, environment), FAILURE),
         Command::Operator(verb) => (ask_server(&verb, environment), FAILURE),
-        Command::Program(verb) => (Ok(verb.run(Cli::command())), FAILURE),
+        Command::Program(verb) => {
+            (Ok(verb.run(Cli::command(), &Display::detect(&environment))), FAILURE)
+        }
         Command::Audit(command) => (Ok(cli::audit::run(&command)), FAILURE),
         Command::Install(flags) => (Ok(cli::install::run(&flags, &environment)), FAILURE),
         Command::Token(command) => {
@@ -117,7 +119,8 @@ fn ask_server(verb: &OperatorVerb, environment: Environment) -> Result<u8, AppEr
     let wanted = flags.connect.as_ref().and_then(Option::as_deref);
     let environment = &start.sources.environment;
     let client = connect::new_client(wanted, flags.token.as_deref(), &settings, environment)?;
-    Ok(build_client_runtime()?.block_on(verb.run(&client)))
+    let display = Display::detect(environment);
+    Ok(build_client_runtime()?.block_on(verb.run(&client, &display)))
 }
 
 /// Runs a verb about jobs, in the server of `--connect` or in all servers of this user.
@@ -328,7 +331,7 @@ impl Startup {
             host: &host,
             limits,
         };
-        Ok(cli::doctor::run(flags, &input))
+        Ok(cli::doctor::run(flags, &input, &Display::detect(&self.sources.environment)))
     }
 
     fn load(&self) -> Result<Loaded, AppError> {

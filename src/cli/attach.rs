@@ -7,10 +7,12 @@ use super::detach_keys::{DetachKeys, parse_detach_keys};
 use super::display::Display;
 use super::exit_code::{OUR_FAILURE, signal_exit_code};
 use super::job_name::{JobName, parse_job_name};
+use super::job_verb::ASKING;
 use super::job_view::JobView;
 use super::server_request::ServerRequestError;
 use super::server_set::{FoundJob, JobScopeFlags, ServerSet};
 use super::session::{SessionEnd, SessionSettings, run_session};
+use super::spinner::with_spinner;
 use super::terminal::VerbOutput;
 
 /// The number of earlier lines that are shown.
@@ -44,7 +46,8 @@ pub(super) async fn run(
     servers: &ServerSet,
     display: &Display,
 ) -> Result<VerbOutput, ServerRequestError> {
-    let job = servers.find_job(&flags.job, flags.jobs.scope()).await?;
+    let finding = servers.find_job(&flags.job, flags.jobs.scope());
+    let job = with_spinner(display, ASKING, finding).await?;
     let view = JobView(&job.state);
     if view.is_finished() {
         let state = view.state_cell().text;
@@ -62,7 +65,7 @@ pub(super) async fn run(
         tail: Some(EARLIER_LINES),
         stops_job: false,
     };
-    let end = run_session(&job, &settings).await?;
+    let end = run_session(&job, &settings, display).await?;
     describe_end(&job, end, flags.jobs.server.json).await
 }
 

@@ -22,6 +22,8 @@ pub struct Display {
     pub has_keyboard: bool,
     /// stderr is a terminal, so that a spinner reaches a person.
     pub has_messages: bool,
+    /// stdout is a terminal that understands sequences, such as those that move its cursor.
+    pub has_sequences: bool,
     /// Results are coloured.
     pub has_colors: bool,
     /// The command of the pager, or `None` for no pager.
@@ -38,6 +40,7 @@ impl Display {
             is_terminal,
             has_keyboard: io::stdin().is_terminal(),
             has_messages: io::stderr().is_terminal() && is_capable,
+            has_sequences: is_terminal && is_capable,
             has_colors: is_terminal && is_capable && !environment.refuses_color(),
             pager: environment.pager().filter(|_| is_terminal && is_capable),
         }

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use super::DoctorFlags;
+use super::display::Display;
 use super::doctor_checks::{self as checks, DoctorFinding, FindingLevel};
+use super::spinner::with_spinner_thread;
 use super::terminal::read_width;
 use super::wrap::wrap_text;
 use crate::environment::{DroppedVariable, JobEnvironment};
@@ -45,8 +47,9 @@ pub struct DoctorInput<'a> {
 /// Prints the findings, with the names of environment variables but never their values. Returns the
 /// exit code: 1 if something does not work.
 #[must_use]
-pub fn run(flags: &DoctorFlags, input: &DoctorInput<'_>) -> u8 {
-    let mut findings = run_checks(input);
+pub fn run(flags: &DoctorFlags, input: &DoctorInput<'_>, display: &Display) -> u8 {
+    let checking = || run_checks(input);
+    let mut findings = with_spinner_thread(display, "checking this host", checking);
     checks::sort_by_severity(&mut findings);
     let text = if flags.json {
         findings_json(&findings, input.environment)

@@ -5,8 +5,11 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Value, json};
 
+use super::display::Display;
+use super::job_verb::ASKING;
 use super::pause::{describe_remaining_pause, format_counts};
 use super::server_request::{ConnectFlags, ServerRequestError, get, send_post};
+use super::spinner::with_spinner;
 use super::terminal::VerbOutput;
 use crate::client::ServerClient;
 
@@ -33,9 +36,11 @@ pub struct DrainFlags {
 pub(super) async fn run(
     flags: &DrainFlags,
     client: &ServerClient,
+    display: &Display,
 ) -> Result<VerbOutput, ServerRequestError> {
     let body = json!({ "undo": flags.undo, "exit": flags.exit });
-    let queue = send_post(client, "/api/v1/drain", &body).await?;
+    let answer = send_post(client, "/api/v1/drain", &body);
+    let queue = with_spinner(display, ASKING, answer).await?;
     if !flags.wait {
         return Ok(flags
             .server
@@ -45,7 +50,8 @@ pub(super) async fn run(
         // The wait may be long, so the first message is printed at once.
         message_output(&format_first_message(flags, &queue)).print();
     }
-    let (last, words) = match wait(flags, client, queue).await? {
+    let waiting = with_spinner(display, "waiting for the last job", wait(flags, client, queue));
+    let (last, words) = match waiting.await? {
         DrainEnd::Empty(queue) => (queue, "no job is queued or running any more"),
         DrainEnd::ServerGone(queue) => (queue, "the server has ended"),
     };

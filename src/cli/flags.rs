@@ -17,6 +17,7 @@ use super::server_request::flag_value;
 use super::times::parse_time;
 use super::token::TokenCommand;
 use crate::config::FlagValue;
+use crate::size;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -385,18 +386,19 @@ fn parse_variable(text: &str) -> Result<(String, String), String> {
 pub struct ConfineFlags {
     /// Confinement profile (sandbox): none, default, workspace-write or read-only.
     #[arg(long, value_name = "PROFILE")]
+    #[arg(value_parser = ["none", "default", "workspace-write", "read-only"])]
     pub confinement: Option<String>,
     /// Network access: on, off or auto.
-    #[arg(long, value_name = "ON|OFF|AUTO")]
+    #[arg(long, value_name = "ON|OFF|AUTO", value_parser = ["on", "off", "auto"])]
     pub network: Option<String>,
-    /// Limit on memory, such as 512M or 2G.
-    #[arg(long, value_name = "SIZE")]
+    /// Limit on memory, such as 512M or 2G; `none` = no limit.
+    #[arg(long, value_name = "SIZE", value_parser = parse_memory)]
     pub memory: Option<String>,
     /// Limit on CPU time, such as 60 or 10m; `none` = no limit.
     #[arg(long, value_name = "TIME", value_parser = parse_cpu_seconds)]
     pub cpu: Option<String>,
     /// Limit on the number of processes; `none` = no limit.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_process_count)]
     pub processes: Option<String>,
 }
 
@@ -426,6 +428,21 @@ impl ConfineFlags {
 
 fn number_or_text(text: &str) -> Value {
     text.parse::<u64>().map_or_else(|_| json!(text), |number| json!(number))
+}
+
+/// The words that stand for no limit, and for one that fits the host.
+const BOUND_WORDS: [&str; 2] = ["none", "auto"];
+
+fn parse_memory(text: &str) -> Result<String, String> {
+    let is_known = BOUND_WORDS.contains(&text) || size::parse(text).is_some();
+    let bad = || "give a size such as 512M, 2G or 1.5 GiB, or none".to_owned();
+    if is_known { Ok(text.to_owned()) } else { Err(bad()) }
+}
+
+fn parse_process_count(text: &str) -> Result<String, String> {
+    let is_count = text.parse::<u64>().is_ok_and(|count| count > 0);
+    let bad = || "give a number above 0, or none".to_owned();
+    if is_count || BOUND_WORDS.contains(&text) { Ok(text.to_owned()) } else { Err(bad()) }
 }
 
 /// Parses a CPU time as whole seconds: the kernel counts no smaller ones.
@@ -517,6 +534,12 @@ mod tests {
         assert!(parse_error("shellyard run --env A -- x").contains("NAME=VALUE"));
         assert!(parse_error("shellyard run --tiemout 5 ls").contains("--timeout"));
         assert!(parse_error("shellyard run --lane build ls").contains("--queue"));
+        assert!(parse_error("shellyard run --memory 10X ls").contains("such as 512M"));
+        assert!(parse_error("shellyard run --processes 0 ls").contains("above 0"));
+        assert!(parse_error("shellyard run --network maybe ls").contains("auto"));
+        assert!(parse_error("shellyard stop --signal FOO 1").contains("SIGHUP"));
+        assert!(parse_error("shellyard logs --tail 2000000 1").contains("1000000"));
+        assert!(parse_error("shellyard logs --since soon 1").contains("2026-01-31"));
         assert!(parse_error("shellyard run").contains("CMD"));
         assert!(parse_error("shellyard stdio --result-format yaml").contains("structured"));
         assert!(parse_error("shellyard serv").contains("serve"));

@@ -15,7 +15,7 @@ use super::top::{self, TopFlags};
 use super::wait::{self, WaitFlags};
 
 /// The label of a request that takes long.
-const ASKING: &str = "waiting for the server";
+pub(super) const ASKING: &str = "waiting for the server";
 
 /// A verb about jobs of one or several running servers.
 #[derive(Debug, Clone, PartialEq, Subcommand)]
@@ -59,7 +59,9 @@ impl JobVerb {
                 with_spinner(display, ASKING, jobs::run(flags, servers, display)).await
             }
             Self::Logs(flags) => logs::run(flags, servers, display).await,
-            Self::Show(flags) => show::run(flags, servers, display).await,
+            Self::Show(flags) => {
+                with_spinner(display, ASKING, show::run(flags, servers, display)).await
+            }
             Self::Wait(flags) => wait::run(flags, servers, display).await,
             Self::Stop(flags) => stop::run(flags, servers, display).await,
             Self::Attach(flags) => attach::run(flags, servers, display).await,

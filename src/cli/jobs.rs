@@ -57,7 +57,7 @@ pub(super) async fn run(
             TableRoom::Lines(_) => output.stderr,
         };
         let text = format!("{}{messages}", output.stdout);
-        let frame = if display.is_terminal {
+        let frame = if display.has_sequences {
             Some(format_frame(&text, read_terminal_size().rows.into()))
         } else {
             // A file gets each change once.

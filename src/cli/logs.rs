@@ -20,7 +20,7 @@ use super::server_request::ServerRequestError;
 use super::server_set::{FoundJob, JobScopeFlags, ServerSet};
 use super::spinner::with_spinner;
 use super::terminal::{VerbOutput, print_message};
-use super::terminal_filter::TerminalFilter;
+use super::terminal_filter::{ColorRule, TerminalFilter};
 use super::times::parse_time;
 
 /// The most lines of `--tail`: the limit of servers.
@@ -201,7 +201,8 @@ struct LogPrinter<'a> {
 impl<'a> LogPrinter<'a> {
     fn new(flags: &'a LogsFlags, display: &Display, sink: OutputSink) -> Self {
         let is_filtered = display.is_terminal && !flags.raw && !flags.jobs.server.json;
-        let filter = is_filtered.then(TerminalFilter::default);
+        let colors = if display.has_sequences { ColorRule::Pass } else { ColorRule::Remove };
+        let filter = is_filtered.then(|| TerminalFilter::new(colors));
         Self { flags, sink, is_shown: display.is_terminal, filter, line: Vec::new() }
     }
 

@@ -3,11 +3,14 @@
 use clap::Subcommand;
 
 use super::config::{self, ReloadFlags};
+use super::display::Display;
 use super::drain::{self, DrainFlags};
+use super::job_verb::ASKING;
 use super::log_level::{self, LogLevelFlags};
 use super::pause::{self, LaneFlags};
 use super::queue::{self, QueueFlags};
 use super::server_request::ConnectFlags;
+use super::spinner::with_spinner;
 use super::upgrade::{self, UpgradeFlags};
 use crate::client::ServerClient;
 
@@ -47,15 +50,24 @@ impl OperatorVerb {
 
     /// Sends the request, prints the result, and returns the exit code: 0, or 1 if the request was
     /// refused or failed.
-    pub async fn run(&self, client: &ServerClient) -> u8 {
+    pub async fn run(&self, client: &ServerClient, display: &Display) -> u8 {
         let done = match self {
-            Self::Queue(flags) => queue::run(flags, client).await,
-            Self::Pause(flags) => pause::pause(flags, client).await,
-            Self::Resume(flags) => pause::resume(flags, client).await,
-            Self::Drain(flags) => drain::run(flags, client).await,
-            Self::Upgrade(flags) => upgrade::run(flags, client).await,
-            Self::LogLevel(flags) => log_level::run(flags, client).await,
-            Self::Reload(flags) => config::reload_settings(flags, client).await,
+            // It prints a message before it waits, and shows itself that it waits.
+            Self::Drain(flags) => drain::run(flags, client, display).await,
+            Self::Upgrade(flags) => {
+                with_spinner(display, "upgrading the server", upgrade::run(flags, client)).await
+            }
+            Self::Queue(flags) => with_spinner(display, ASKING, queue::run(flags, client)).await,
+            Self::Pause(flags) => with_spinner(display, ASKING, pause::pause(flags, client)).await,
+            Self::Resume(flags) => {
+                with_spinner(display, ASKING, pause::resume(flags, client)).await
+            }
+            Self::LogLevel(flags) => {
+                with_spinner(display, ASKING, log_level::run(flags, client)).await
+            }
+            Self::Reload(flags) => {
+                with_spinner(display, ASKING, config::reload_settings(flags, client)).await
+            }
         };
         done.unwrap_or_else(|error| self.server().failure_output(&error)).print()
     }

@@ -3,6 +3,7 @@
 use clap::Subcommand;
 
 use super::completions::{self, CompletionsFlags};
+use super::display::Display;
 use super::man::{self, ManFlags};
 use super::self_test::{self, SelfTestFlags};
 
@@ -30,9 +31,9 @@ pub enum ProgramVerb {
 impl ProgramVerb {
     /// Runs the verb and returns the exit code. `command` is the whole command line of the program.
     #[must_use]
-    pub fn run(&self, command: clap::Command) -> u8 {
+    pub fn run(&self, command: clap::Command, display: &Display) -> u8 {
         match self {
-            Self::SelfTest(flags) => self_test::run(flags),
+            Self::SelfTest(flags) => self_test::run(flags, display),
             Self::Completions(flags) => completions::run(flags),
             Self::Man(flags) => man::run(flags, command),
         }

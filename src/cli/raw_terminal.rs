@@ -8,6 +8,8 @@ use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
+use super::display::Display;
+
 /// The number of pieces of input that wait for their use.
 const KEY_BUFFER: usize = 64;
 const READ_BYTES: usize = 4096;
@@ -29,8 +31,8 @@ pub(super) struct RawTerminal {
 
 impl RawTerminal {
     /// Enters raw mode for a program that draws on the terminal itself.
-    pub(super) fn enter() -> io::Result<Self> {
-        Self::enter_with("", RESET_MODES)
+    pub(super) fn enter(display: &Display) -> io::Result<Self> {
+        Self::enter_with("", if display.has_sequences { RESET_MODES } else { "" })
     }
 
     /// Enters raw mode with a screen of its own; the previous screen returns at the end.

@@ -56,7 +56,7 @@ pub async fn run(
         Err(error) => return Ok(explain_refusal(&error)),
     };
     let forwarded = if has_terminal {
-        follow_in_terminal(&job, &mut stop_signals).await
+        follow_in_terminal(&job, &mut stop_signals, display).await
     } else {
         follow(&job, &mut stop_signals).await
     };
@@ -87,8 +87,12 @@ async fn follow(job: &JobHandle, stop_signals: &mut StopSignals) -> io::Result<(
 
 /// Connects the user's terminal with that of the job until the job has ended. Keys such as Ctrl-C go to
 /// the job, whose terminal acts on them.
-async fn follow_in_terminal(job: &JobHandle, stop_signals: &mut StopSignals) -> io::Result<()> {
-    let _raw = RawTerminal::enter()?;
+async fn follow_in_terminal(
+    job: &JobHandle,
+    stop_signals: &mut StopSignals,
+    display: &Display,
+) -> io::Result<()> {
+    let _raw = RawTerminal::enter(display)?;
     let mut keys = read_keys()?;
     let mut signals = TerminalSignals::listen()?;
     let forwarding = async {

@@ -15,6 +15,7 @@ use super::job_name::ServerLabel;
 use super::server_request::{ServerRequestError, send_post};
 use super::server_set::{FoundJob, FoundServer};
 use super::session::{SessionEnd, SessionSettings, run_session};
+use super::spinner::with_spinner;
 use super::terminal::{VerbOutput, format_with_causes};
 use crate::client::ServerClient;
 
@@ -53,7 +54,8 @@ pub struct RunQueueFlags {
 
 /// Submits the command, and follows the job unless it is detached. Returns the exit code.
 pub async fn run(flags: &RunFlags, client: ServerClient, display: &Display) -> u8 {
-    let output = match submit(flags, client, display).await {
+    let submitting = with_spinner(display, "submitting the job", submit(flags, client, display));
+    let output = match submitting.await {
         Ok(job) if flags.queue.detach => {
             let stdout = format!("{}\n", job.number);
             Ok(VerbOutput { stdout, ..VerbOutput::default() })
@@ -141,7 +143,7 @@ async fn follow(job: &FoundJob, display: &Display) -> Result<VerbOutput, ServerR
         tail: None,
         stops_job: true,
     };
-    match run_session(job, &settings).await? {
+    match run_session(job, &settings, display).await? {
         SessionEnd::JobEnded | SessionEnd::Detached => describe_ended_job(job, false).await,
         SessionEnd::Signaled(signal) => {
             let name = &job.name;

@@ -3,8 +3,10 @@
 use clap::Args;
 use serde_json::json;
 
+use super::display::Display;
 use super::self_test_checks::{self as checks, CheckResult, SelfTestCheck};
 use super::self_test_server::PrivateServer;
+use super::spinner::with_spinner_thread;
 use super::terminal::{
     OutputFormat, VerbOutput, escape_for_terminal, format_with_causes, read_width,
 };
@@ -20,8 +22,8 @@ pub struct SelfTestFlags {
 
 /// Runs all checks, prints the results, and returns the exit code: 1 if a check failed.
 #[must_use]
-pub(super) fn run(flags: &SelfTestFlags) -> u8 {
-    let results = run_checks();
+pub(super) fn run(flags: &SelfTestFlags, display: &Display) -> u8 {
+    let results = with_spinner_thread(display, "running the checks", run_checks);
     let width = read_width(&std::io::stdout());
     format_results(&results, OutputFormat::from_json_flag(flags.json), width).print()
 }

@@ -11,7 +11,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::sleep;
 
 use super::detach_keys::{DetachKeys, DetachSearch};
-use super::display::read_terminal_size;
+use super::display::{Display, read_terminal_size};
 use super::job_output::{BACK_MESSAGE, JobOutputEvents, LOST_MESSAGE, OutputEvent};
 use super::pager::OutputSink;
 use super::raw_terminal::{RawTerminal, TerminalSignal, TerminalSignals, read_keys};
@@ -80,6 +80,7 @@ pub(super) enum SessionEnd {
 pub(super) async fn run_session(
     job: &FoundJob,
     settings: &SessionSettings,
+    display: &Display,
 ) -> Result<SessionEnd, ServerRequestError> {
     let mut signals = TerminalSignals::listen().map_err(ServerRequestError::Terminal)?;
     if settings.is_raw {
@@ -94,7 +95,7 @@ pub(super) async fn run_session(
     }
     let tail = settings.tail.map(|lines| ("tail", lines.to_string()));
     let mut output = JobOutputEvents::open(job, tail.into_iter().collect()).await?;
-    let raw = settings.is_raw.then(RawTerminal::enter).transpose();
+    let raw = settings.is_raw.then(|| RawTerminal::enter(display)).transpose();
     let _raw = raw.map_err(ServerRequestError::Terminal)?;
     let mut input = SessionInput::start(job, settings)?;
     let mut sink = OutputSink::Stdout;

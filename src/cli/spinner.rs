@@ -1,6 +1,8 @@
 //! A sign of life on stderr while an answer takes longer than a second.
 
 use std::io::{self, Write as _};
+use std::sync::mpsc;
+use std::thread;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
@@ -10,6 +12,8 @@ use super::display::Display;
 /// The time without an answer after which the spinner appears.
 const DELAY: Duration = Duration::from_secs(1);
 const INTERVAL: Duration = Duration::from_millis(120);
+/// The sequence that empties the line of the spinner.
+const CLEAR_LINE: &str = "\r\u{1b}[K";
 const FRAMES: [&str; 4] = ["|", "/", "-", "\\"];
 
 /// Waits for `work`, with a spinner if that takes long and a person watches stderr.
@@ -29,17 +33,54 @@ pub(super) async fn with_spinner<T>(
         tokio::select! {
             done = &mut work => {
                 if next > start + DELAY {
-                    print("\r\u{1b}[K");
+                    print(CLEAR_LINE);
                 }
                 return done;
             }
             () = sleep_until(next) => {
                 let frame = frames.next().copied().unwrap_or_default();
-                print(&format!("\r\u{1b}[K{frame} {label} ({}s)", start.elapsed().as_secs()));
+                print_frame(frame, label, start.elapsed());
                 next += INTERVAL;
             }
         }
     }
+}
+
+/// Does blocking `work`, with a spinner if that takes long and a person watches stderr.
+pub(super) fn with_spinner_thread<T>(
+    display: &Display,
+    label: &str,
+    work: impl FnOnce() -> T,
+) -> T {
+    if !display.has_messages {
+        return work();
+    }
+    let (sender, ended) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        scope.spawn(move || spin_until(&ended, label));
+        let done = work();
+        drop(sender);
+        done
+    })
+}
+
+/// Draws the spinner until the other side of the channel is dropped.
+fn spin_until(ended: &mpsc::Receiver<()>, label: &str) {
+    let start = std::time::Instant::now();
+    if ended.recv_timeout(DELAY) != Err(mpsc::RecvTimeoutError::Timeout) {
+        return;
+    }
+    for frame in FRAMES.iter().cycle() {
+        print_frame(frame, label, start.elapsed());
+        if ended.recv_timeout(INTERVAL) != Err(mpsc::RecvTimeoutError::Timeout) {
+            break;
+        }
+    }
+    print(CLEAR_LINE);
+}
+
+fn print_frame(frame: &str, label: &str, elapsed: Duration) {
+    print(&format!("{CLEAR_LINE}{frame} {label} ({}s)", elapsed.as_secs()));
 }
 
 fn print(text: &str) {

@@ -17,6 +17,7 @@ use super::terminal::{VerbOutput, format_with_causes, read_width};
 use super::times::parse_time;
 use super::wait::wait_for_end;
 use super::wrap::wrap_text;
+use crate::outcome::parse_signal;
 
 /// The time that a job gets to end, on top of its grace period.
 const END_TIMEOUT: Duration = Duration::from_secs(60);
@@ -28,7 +29,7 @@ pub struct StopFlags {
     #[arg(value_name = "JOB", required = true, value_parser = parse_job_name)]
     pub names: Vec<JobName>,
     /// The signal to send first, such as INT, SIGHUP or 9; the default is SIGTERM.
-    #[arg(short, long, value_name = "SIGNAL")]
+    #[arg(short, long, value_name = "SIGNAL", value_parser = parse_signal_name)]
     pub signal: Option<String>,
     /// The time until SIGKILL follows, such as 30s; the default is the server's.
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
@@ -38,6 +39,11 @@ pub struct StopFlags {
     pub no_wait: bool,
     #[command(flatten)]
     pub jobs: JobScopeFlags,
+}
+
+fn parse_signal_name(text: &str) -> Result<String, String> {
+    let known = parse_signal(text).map(|_| text.to_owned());
+    known.ok_or_else(|| "give the name or number of a signal, such as INT, SIGHUP or 9".to_owned())
 }
 
 impl StopFlags {

@@ -6,9 +6,19 @@ use super::terminal::escape_for_terminal;
 /// The longest sequence that may be a colour.
 const MAX_SEQUENCE_CHARS: usize = 64;
 
+/// The treatment of colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum ColorRule {
+    #[default]
+    Pass,
+    /// For a terminal that understands no sequences.
+    Remove,
+}
+
 /// Filters a stream of bytes, in pieces of any size.
 #[derive(Debug, Default)]
 pub(super) struct TerminalFilter {
+    colors: ColorRule,
     /// The first bytes of a character that is not complete yet.
     partial: Vec<u8>,
     /// The sequence that has started and not ended, from its escape character on.
@@ -17,6 +27,10 @@ pub(super) struct TerminalFilter {
 }
 
 impl TerminalFilter {
+    pub(super) fn new(colors: ColorRule) -> Self {
+        Self { colors, ..Self::default() }
+    }
+
     /// Returns the harmless form of the next bytes, as far as they are complete.
     pub(super) fn push(&mut self, bytes: &[u8]) -> String {
         self.partial.extend_from_slice(bytes);
@@ -60,9 +74,11 @@ impl TerminalFilter {
             Some(rest)
                 if rest.ends_with('m') && rest[..rest.len() - 1].chars().all(is_parameter) =>
             {
-                shown.push_str(&self.sequence);
+                if self.colors == ColorRule::Pass {
+                    shown.push_str(&self.sequence);
+                    self.has_colored = true;
+                }
                 self.sequence.clear();
-                self.has_colored = true;
             }
             Some(rest) if rest.chars().all(is_parameter) && rest.len() < MAX_SEQUENCE_CHARS => {}
             Some(_) | None => {
@@ -116,6 +132,13 @@ mod tests {
         assert_eq!(filter(b"\x1b\n"), "\\u{1b}\n");
         assert_eq!(filter("\u{9b}2Jé日本\u{202e}".as_bytes()), "\\u{9b}2Jé日本\\u{202e}");
         assert_eq!(filter(b"\xff\xe6\x97"), "\u{fffd}\u{fffd}");
+    }
+
+    #[test]
+    fn a_terminal_without_sequences_gets_no_colours() {
+        let mut filter = TerminalFilter::new(ColorRule::Remove);
+        assert_eq!(filter.push(b"\x1b[1;31mred\x1b[0m \x1b[2J"), "red \\u{1b}[2J");
+        assert_eq!(filter.finish(), "");
     }
 
     proptest! {

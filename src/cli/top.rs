@@ -11,11 +11,13 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::display::{Display, read_terminal_size};
 use super::exit_code::signal_exit_code;
 use super::job_name::parse_job_name;
+use super::job_verb::ASKING;
 use super::job_view::JobView;
 use super::jobs::ListedJobs;
 use super::raw_terminal::{RawTerminal, TerminalSignal, TerminalSignals, print, read_keys};
 use super::server_request::{ServerRequestError, open_stream, send_post};
 use super::server_set::{FoundJob, JobScopeFlags, ServerSet, TenantScope};
+use super::spinner::with_spinner;
 use super::terminal::{VerbOutput, escape_for_terminal, format_with_causes};
 use super::top_view::{
     TopData, TopEffect, TopMode, TopScreen, TopState, list_keys, page_lines, parse_keys, render,
@@ -46,14 +48,15 @@ pub(super) async fn run(
     display: &Display,
 ) -> Result<VerbOutput, ServerRequestError> {
     let top = Top { flags, servers, display };
-    let first = top.read_servers(&TopState::default()).await?;
+    let state = TopState::default();
+    let first = with_spinner(display, ASKING, top.read_servers(&state)).await?;
     if flags.jobs.server.json {
         let jobs: Vec<&Value> = first.jobs.jobs.iter().map(|(_, job)| job).collect();
         let stdout = format!("{:#}\n", json!({ "overview": first.overview, "jobs": jobs }));
         return Ok(VerbOutput { stdout, ..VerbOutput::default() });
     }
-    if !display.is_terminal || !display.has_keyboard {
-        let advice = "top needs a terminal; `shellyard jobs` lists jobs without one";
+    if !display.has_sequences || !display.has_keyboard {
+        let advice = "top needs a terminal that can move its cursor; `shellyard jobs` lists jobs without one";
         return Err(ServerRequestError::Unusable(advice.to_owned()));
     }
     top.show(first).await

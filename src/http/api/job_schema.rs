@@ -28,6 +28,7 @@ const FIELDS: &[(&str, &str, &str)] = &[
     ("held_by_others", "integer", "Further such jobs"),
     ("job", "integer", "Number of the job, unique within its tenant"),
     ("key", "string", "Idempotency key of the request"),
+    ("kill_signal", "string", "Last signal that the server sent to end the process tree"),
     ("killed", "string", "How the process tree was ended"),
     ("lane", "string", "Queue lane"),
     ("last_output_ms_ago", "integer", "Time since the last output"),
