@@ -3,11 +3,13 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use axum::http::HeaderValue;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use rustix::process::geteuid;
 
 use super::error::AppError;
 use super::{module_settings, rules};
@@ -85,6 +87,40 @@ pub(super) fn new_client(
     Ok(ServerClient::new(target, find_token(token_file, environment)?)?)
 }
 
+/// Creates a client for a verb of a person: the token of the environment is for servers elsewhere.
+pub(super) fn new_verb_client(
+    wanted: Option<&str>,
+    token_file: Option<&Path>,
+    settings: &Settings,
+    environment: &Environment,
+) -> Result<ServerClient, AppError> {
+    let target = parse_target(wanted, settings)?;
+    let token = find_verb_token(&target, token_file, environment)?;
+    Ok(ServerClient::new(target, token)?)
+}
+
+/// Returns the token for a verb. A server knows the owner of its socket, who may do everything; the
+/// token of the environment would only take rights away.
+fn find_verb_token(
+    target: &ServerTarget,
+    file: Option<&Path>,
+    environment: &Environment,
+) -> Result<Option<BearerToken>, AppError> {
+    if file.is_none() && is_own_socket(target) {
+        return Ok(None);
+    }
+    find_token(file, environment)
+}
+
+fn is_own_socket(target: &ServerTarget) -> bool {
+    match target.endpoint() {
+        Endpoint::Socket(path) => {
+            std::fs::metadata(path).is_ok_and(|file| file.uid() == geteuid().as_raw())
+        }
+        Endpoint::Tcp(_) | Endpoint::Tls(_) => false,
+    }
+}
+
 /// Returns the server of `--connect`; without that flag, the shared server and those of all clients of
 /// this user.
 pub(super) fn find_servers(
@@ -94,13 +130,15 @@ pub(super) fn find_servers(
 ) -> Result<ServerSet, AppError> {
     if let Some(wanted) = &flags.connect {
         let token = flags.token.as_deref();
-        let client = new_client(wanted.as_deref(), token, settings, environment)?;
+        let client = new_verb_client(wanted.as_deref(), token, settings, environment)?;
         return Ok(ServerSet::only(client));
     }
-    let token = find_token(flags.token.as_deref(), environment)?;
     let path = &settings.http.path;
-    let shared = module_settings::socket_path(settings)
-        .map(|socket| ServerClient::new(ServerTarget::socket(socket, path), token));
+    let shared = module_settings::socket_path(settings).map(|socket| {
+        let target = ServerTarget::socket(socket, path);
+        let token = find_verb_token(&target, flags.token.as_deref(), environment)?;
+        Ok::<_, AppError>(ServerClient::new(target, token)?)
+    });
     // The socket of a stdio server knows its user, and needs no token.
     let stdio = list_stdio_sockets(&settings.server.data_dir).into_iter().map(|(pid, socket)| {
         ServerClient::new(ServerTarget::socket(socket, path), None).map(|client| (pid, client))

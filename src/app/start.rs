@@ -118,7 +118,7 @@ fn ask_server(verb: &OperatorVerb, environment: Environment) -> Result<u8, AppEr
     let settings = start.load()?.settings;
     let wanted = flags.connect.as_ref().and_then(Option::as_deref);
     let environment = &start.sources.environment;
-    let client = connect::new_client(wanted, flags.token.as_deref(), &settings, environment)?;
+    let client = connect::new_verb_client(wanted, flags.token.as_deref(), &settings, environment)?;
     let display = Display::detect(environment);
     Ok(build_client_runtime()?.block_on(verb.run(&client, &display)))
 }
@@ -299,7 +299,7 @@ impl Startup {
         let environment = &self.sources.environment;
         let queue = &flags.queue;
         let (wanted, token) = (queue.connect.as_deref(), queue.token.as_deref());
-        let client = connect::new_client(wanted, token, &settings, environment)?;
+        let client = connect::new_verb_client(wanted, token, &settings, environment)?;
         let display = Display::detect(environment);
         Ok(build_client_runtime()?.block_on(cli::run_queued::run(flags, client, &display)))
     }

@@ -7,7 +7,7 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::Path;
-use std::process::{Command as Process, ExitCode, Stdio};
+use std::process::{Child, Command as Process, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
@@ -141,11 +141,12 @@ impl NamedThing {
         }
     }
 
-    /// The verb that lists these things.
-    const fn verb(self) -> &'static str {
+    /// The verbs that list these things, with their flags. Running jobs are all listed, and of the
+    /// others the newest.
+    const fn verbs(self) -> &'static [&'static [&'static str]] {
         match self {
-            Self::Job => "jobs",
-            Self::Lane | Self::Tenant => "queue",
+            Self::Job => &[&["jobs", "--state", "running", "--limit", "200"], &["jobs"]],
+            Self::Lane | Self::Tenant => &[&["queue"]],
         }
     }
 
@@ -185,9 +186,15 @@ fn with_candidates(command: clap::Command, server_flags: &[OsString]) -> clap::C
 /// Returns the names that begin with what was typed; none if no server answers in time.
 fn find_names(thing: NamedThing, flags: &[OsString], typed: &OsStr) -> Vec<CompletionCandidate> {
     let typed = typed.to_string_lossy();
-    let answer = ask_server(thing.verb(), flags).unwrap_or_default();
-    let names = thing.list(&answer).into_iter().enumerate();
+    let mut names: Vec<(String, String)> = Vec::new();
+    for (name, help) in ask_server(thing.verbs(), flags).iter().flat_map(|it| thing.list(it)) {
+        if !names.iter().any(|(known, _)| *known == name) {
+            names.push((name, help));
+        }
+    }
     names
+        .into_iter()
+        .enumerate()
         .filter(|(_, (name, _))| name.starts_with(&*typed))
         .map(|(place, (name, help))| {
             let help = (!help.is_empty()).then(|| help.into());
@@ -196,13 +203,25 @@ fn find_names(thing: NamedThing, flags: &[OsString], typed: &OsStr) -> Vec<Compl
         .collect()
 }
 
-/// Runs a verb of this program that asks the server, as the person who completes could. It ends with
-/// this process or after a short time.
-fn ask_server(verb: &str, flags: &[OsString]) -> Option<Value> {
+/// Runs verbs of this program that ask the server, as the person who completes could, and returns their
+/// answers. They end with this process or after a short time.
+fn ask_server(verbs: &[&[&str]], flags: &[OsString]) -> Vec<Value> {
+    let deadline = Instant::now() + SERVER_TIMEOUT;
+    let started: Vec<_> = verbs.iter().filter_map(|verb| start_verb(verb, flags)).collect();
+    started.into_iter().filter_map(|verb| verb.wait_until(deadline)).collect()
+}
+
+/// A verb of this program that runs, and the file that it writes to.
+struct StartedVerb {
+    child: Child,
+    output: std::fs::File,
+}
+
+fn start_verb(verb: &[&str], flags: &[OsString]) -> Option<StartedVerb> {
     let program = std::env::current_exe().ok()?;
     let output = tempfile::tempfile().ok()?;
-    let mut child = Process::new(program)
-        .arg(verb)
+    let child = Process::new(program)
+        .args(verb)
         .arg("--json")
         .args(flags)
         .stdin(Stdio::null())
@@ -210,16 +229,21 @@ fn ask_server(verb: &str, flags: &[OsString]) -> Option<Value> {
         .stderr(Stdio::null())
         .spawn()
         .ok()?;
-    let deadline = Instant::now() + SERVER_TIMEOUT;
-    while child.try_wait().ok()?.is_none() {
-        if Instant::now() >= deadline {
-            child.kill().ok();
-            child.wait().ok();
-            return None;
+    Some(StartedVerb { child, output })
+}
+
+impl StartedVerb {
+    fn wait_until(mut self, deadline: Instant) -> Option<Value> {
+        while self.child.try_wait().ok()?.is_none() {
+            if Instant::now() >= deadline {
+                self.child.kill().ok();
+                self.child.wait().ok();
+                return None;
+            }
+            std::thread::sleep(POLL_PAUSE);
         }
-        std::thread::sleep(POLL_PAUSE);
+        read_json(self.output)
     }
-    read_json(output)
 }
 
 fn read_json(mut output: std::fs::File) -> Option<Value> {

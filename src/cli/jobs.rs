@@ -13,7 +13,7 @@ use super::job_view::JobView;
 use super::server_request::ServerRequestError;
 use super::server_set::{FoundServer, JobScopeFlags, ServerAnswers, ServerSet, TenantScope};
 use super::table::{
-    TableCell, TableColumn, TableRoom, Tone, format_columns, keep_end, truncate_to_width,
+    TableCell, TableColumn, TableRoom, Tone, format_columns, keep_end, truncate_to_width, wrap_text,
 };
 use super::terminal::{VerbOutput, escape_for_terminal, format_with_causes};
 
@@ -73,6 +73,12 @@ pub(super) async fn run(
     }
 }
 
+/// Wraps each line at the width of the terminal.
+fn wrap_lines(text: &str, width: usize) -> String {
+    let lines = text.lines().flat_map(|line| wrap_text(line, width));
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
 /// Truncates each line to the width of the terminal: a wrapped line would move the screen.
 fn fit_lines(text: &str, width: usize) -> String {
     text.lines().map(|line| format!("{}\n", truncate_to_width(line, width))).collect()
@@ -100,7 +106,10 @@ async fn list_once(
     }
     let now = OffsetDateTime::now_utc();
     let stdout = listed.format(flags.jobs.scope(), display.table_room(), display.has_colors, now);
-    let headline = listed.format_headline(flags);
+    let headline = match display.table_room() {
+        TableRoom::Terminal(width) => wrap_lines(&listed.format_headline(flags), width),
+        TableRoom::Lines(_) => listed.format_headline(flags),
+    };
     Ok(VerbOutput { stdout, stderr: format!("{failures}{headline}"), code })
 }
 
@@ -168,29 +177,35 @@ impl ListedJobs {
     }
 
     fn format_headline(&self, flags: &JobsFlags) -> String {
-        let in_state = |state: &str| {
-            self.jobs.iter().filter(|(_, job)| JobView(job).text("state") == state).count()
-        };
         if self.jobs.is_empty() {
             return format_no_jobs(flags);
         }
-        let running = in_state("running") + in_state("stopping");
-        let counts = format!(
-            "{running} running, {} queued, {} finished",
-            in_state("queued"),
-            in_state("finished")
-        );
+        let counts = match flags.state.as_str() {
+            "all" => self.format_counts(),
+            state => format!("{} {state}", self.jobs.len()),
+        };
         let limit = usize::from(flags.limit);
         if self.jobs.len() < limit {
             return format!("{counts}\n");
         }
         format!("{counts} among the newest {limit}; --limit N shows more, up to 200\n")
     }
+
+    fn format_counts(&self) -> String {
+        let in_state = |state: &str| {
+            self.jobs.iter().filter(|(_, job)| JobView(job).text("state") == state).count()
+        };
+        let running = in_state("running") + in_state("stopping");
+        let (queued, finished) = (in_state("queued"), in_state("finished"));
+        format!("{running} running, {queued} queued, {finished} finished")
+    }
 }
 
 /// Returns what an empty list means, and what to do next.
 fn format_no_jobs(flags: &JobsFlags) -> String {
-    let state = if flags.state == "all" { String::new() } else { format!(" {}", flags.state) };
+    if flags.state != "all" {
+        return format!("no {} jobs; `shellyard jobs` lists those in other states\n", flags.state);
+    }
     let next = match flags.jobs.scope() {
         TenantScope::Own => {
             "`shellyard run --queue COMMAND` submits one, and --all shows those of all tenants"
@@ -198,7 +213,7 @@ fn format_no_jobs(flags: &JobsFlags) -> String {
         TenantScope::One(_) => "--all shows those of all tenants",
         TenantScope::All => "`shellyard run --queue COMMAND` submits one",
     };
-    format!("no{state} jobs; {next}\n")
+    format!("no jobs; {next}\n")
 }
 
 fn name_job(server: &FoundServer, job: &Value, has_servers: bool) -> (String, Value) {
@@ -256,7 +271,9 @@ fn job_cells(
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Cli, Command, JobVerb};
     use super::*;
+    use clap::Parser as _;
     use time::format_description::well_known::Rfc3339;
     use unicode_width::UnicodeWidthStr as _;
 
@@ -301,6 +318,24 @@ mod tests {
         let own = format(TenantScope::Own, TableRoom::Terminal(700));
         assert!(own.starts_with("JOB") && !own.contains("ci"), "{own}");
         assert!(own.contains(&"日本".repeat(100)), "there is room");
+    }
+
+    #[test]
+    fn the_headline_is_about_the_jobs_in_the_list_and_fits_the_terminal() {
+        let headline = |line: &str, listed: &ListedJobs| {
+            let words = format!("shellyard jobs {line}");
+            let command = Cli::try_parse_from(words.split_whitespace()).unwrap().command;
+            let Command::Job(JobVerb::Jobs(flags)) = command else { panic!("not jobs") };
+            listed.format_headline(&flags)
+        };
+        assert_eq!(headline("", &listed()), "1 running, 1 queued, 1 finished\n");
+        assert_eq!(headline("--state running", &listed()), "3 running\n");
+        let full = wrap_lines(&headline("--limit 3", &listed()), 40);
+        assert!(full.contains("newest 3") && full.contains("--limit N"), "{full}");
+        assert!(full.lines().count() > 1 && full.lines().all(|line| line.width() <= 40), "{full}");
+        let none = ListedJobs { jobs: Vec::new() };
+        assert!(headline("--state queued", &none).starts_with("no queued jobs; "));
+        assert!(headline("", &none).contains("run --queue"));
     }
 
     #[test]

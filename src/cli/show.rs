@@ -3,7 +3,6 @@
 use clap::Args;
 use serde_json::{Map, Value};
 use time::OffsetDateTime;
-use unicode_width::UnicodeWidthChar as _;
 
 use super::display::Display;
 use super::job_name::{JobName, ServerLabel, parse_job_name};
@@ -11,7 +10,7 @@ use super::job_view::JobView;
 use super::pager::OutputSink;
 use super::server_request::{ServerRequestError, get};
 use super::server_set::{FoundJob, JobScopeFlags, ServerSet};
-use super::table::{TableRoom, Tone};
+use super::table::{TableRoom, Tone, wrap_text};
 use super::terminal::{VerbOutput, escape_for_terminal};
 use crate::size;
 
@@ -186,7 +185,7 @@ fn format_facts(facts: &[JobFact], width: Option<usize>, has_colors: bool) -> St
     let mut previous = "";
     for fact in facts {
         let lines = match room {
-            Some(room) => wrap(&fact.value, room),
+            Some(room) => wrap_text(&fact.value, room),
             None => vec![fact.value.clone()],
         };
         for (index, line) in lines.iter().enumerate() {
@@ -200,32 +199,6 @@ fn format_facts(facts: &[JobFact], width: Option<usize>, has_colors: bool) -> St
     text
 }
 
-/// Splits a text into lines of at most this width, at blanks where there are some.
-fn wrap(text: &str, width: usize) -> Vec<String> {
-    let mut lines = Vec::new();
-    let mut line = String::new();
-    let mut used = 0;
-    for c in text.chars() {
-        let char_width = c.width().unwrap_or(0);
-        if used + char_width > width {
-            let rest = match line.rfind(' ') {
-                Some(blank) if blank > 0 => {
-                    let rest = line[blank + 1..].to_owned();
-                    line.truncate(blank);
-                    rest
-                }
-                Some(_) | None => String::new(),
-            };
-            lines.push(std::mem::replace(&mut line, rest));
-            used = line.chars().map(|c| c.width().unwrap_or(0)).sum();
-        }
-        line.push(c);
-        used += char_width;
-    }
-    lines.push(line);
-    lines
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -234,10 +207,10 @@ mod tests {
 
     #[test]
     fn long_values_are_wrapped_at_blanks_and_lose_nothing() {
-        assert_eq!(wrap("one two three", 8), ["one two", "three"]);
-        assert_eq!(wrap("abcdefghij", 4), ["abcd", "efgh", "ij"]);
-        assert_eq!(wrap("日本語", 4), ["日本", "語"]);
-        assert_eq!(wrap("", 4), [""]);
+        assert_eq!(wrap_text("one two three", 8), ["one two", "three"]);
+        assert_eq!(wrap_text("abcdefghij", 4), ["abcd", "efgh", "ij"]);
+        assert_eq!(wrap_text("日本語", 4), ["日本", "語"]);
+        assert_eq!(wrap_text("", 4), [""]);
         let facts = [JobFact { label: "command", value: "x ".repeat(100), tone: Tone::Plain }];
         let text = format_facts(&facts, Some(40), false);
         assert!(text.lines().all(|line| line.width() <= 40), "{text}");
