@@ -83,15 +83,10 @@ pub(super) async fn run_session(
     display: &Display,
 ) -> Result<SessionEnd, ServerRequestError> {
     let mut signals = TerminalSignals::listen().map_err(ServerRequestError::Terminal)?;
-    if settings.is_raw {
-        if let Some(end) = wait_until_started(job, settings, &mut signals).await? {
-            return Ok(end);
-        }
-        if settings.redraws {
-            redraw(job).await?;
-        } else {
-            send_size(job, read_terminal_size()).await?;
-        }
+    if settings.is_raw
+        && let Some(end) = wait_until_started(job, settings, &mut signals).await?
+    {
+        return Ok(end);
     }
     let tail = settings.tail.map(|lines| ("tail", lines.to_string()));
     let mut output = JobOutputEvents::open(job, tail.into_iter().collect()).await?;
@@ -149,7 +144,7 @@ pub(super) async fn run_session(
     }
 }
 
-/// Waits while the job is queued: until it starts, keys are those of the user's terminal, and Ctrl-C
+/// Waits while the job is queued, and then gives its terminal the size of the user's. Until it starts, keys are those of the user's terminal, and Ctrl-C
 /// is a signal. Returns the end of the session if a signal ends it.
 async fn wait_until_started(
     job: &FoundJob,
@@ -160,7 +155,12 @@ async fn wait_until_started(
     loop {
         let state = get_job_patiently(job, &[]).await?;
         if state["state"] != "queued" {
-            return Ok(None);
+            let sized = if settings.redraws {
+                redraw(job).await
+            } else {
+                send_size(job, read_terminal_size()).await
+            };
+            return sized.map(|()| None);
         }
         looks += 1;
         if looks == LOOKS_BEFORE_MESSAGE {

@@ -1,6 +1,7 @@
 //! A sign of life on stderr while an answer takes longer than a second.
 
 use std::io::{self, Write as _};
+use std::pin::Pin;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -17,12 +18,16 @@ const CLEAR_LINE: &str = "\r\u{1b}[K";
 const FRAMES: [&str; 4] = ["|", "/", "-", "\\"];
 
 /// Waits for `work`, with a spinner if that takes long and a person watches stderr.
-pub(super) async fn with_spinner<T>(
-    display: &Display,
-    label: &str,
-    work: impl Future<Output = T>,
-) -> T {
-    tokio::pin!(work);
+pub(super) fn with_spinner<'a, T: 'a>(
+    display: &'a Display,
+    label: &'a str,
+    work: impl Future<Output = T> + 'a,
+) -> Pin<Box<dyn Future<Output = T> + 'a>> {
+    // Boxed: a request is large, and would make every verb larger.
+    Box::pin(spin(display, label, Box::pin(work)))
+}
+
+async fn spin<T>(display: &Display, label: &str, mut work: Pin<Box<impl Future<Output = T>>>) -> T {
     if !display.has_messages {
         return work.await;
     }

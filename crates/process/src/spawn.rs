@@ -593,8 +593,8 @@ mod tests {
     use crate::host::tests::host;
     use crate::start_error::StartError;
     use crate::{
-        ExitKind, InputWait, LaunchStdin, OpenedDir, SandboxSpec, StreamMode, TreeActivity, cgroup,
-        shell,
+        ExitKind, InputWait, LaunchStdin, OpenedDir, SandboxSpec, StreamMode, TerminalSize,
+        TreeActivity, cgroup, shell,
     };
 
     const DEADLINE: Duration = Duration::from_secs(30);

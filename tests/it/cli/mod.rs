@@ -3,6 +3,7 @@
 mod local_verbs;
 mod matrix;
 mod operators;
+mod restarts;
 mod run_and_config;
 mod several_servers;
 mod terminal;

@@ -12,10 +12,6 @@ use crate::harness::{
 const SHELL: &str = "trap 'stty size' WINCH; echo ready; while read line; do echo \"got $line\"; \
                      test \"$line\" = end && exit 7; done";
 
-/// Shell text that waits until its terminal has the size of the user's: the size follows the start.
-const AWAIT_SIZE: &str =
-    "{ until test \"$(stty size)\" = 'SIZE'; do sleep 0.05; done; echo the size is $(stty size); }";
-
 #[test]
 fn attach_types_into_a_job_and_returns_its_exit_code() {
     for way in ROUTES {
@@ -151,10 +147,9 @@ fn run_in_terminal(sandbox: &Sandbox, words: &[&str]) -> TerminalProgram {
 fn run_gives_the_program_a_terminal_that_gets_the_same_size() {
     let sandbox = Sandbox::new();
     let data = sandbox.data().display().to_string();
-    let script =
-        format!("test -t 0 && test -t 1 && {AWAIT_SIZE}; read line; echo \"got $line\"; exit 5");
-    let script = script.replace("SIZE", "33 77");
-    let mut run = run_in_terminal(&sandbox, &["run", "--data-dir", &data, "sh", "-c", &script]);
+    let script = "test -t 0 && test -t 1 && echo the size is $(stty size); read line; \
+                  echo \"got $line\"; exit 5";
+    let mut run = run_in_terminal(&sandbox, &["run", "--data-dir", &data, "sh", "-c", script]);
     run.wait_for("the size is 33 77");
     run.send(b"typed\r");
     let (code, shown) = run.finish();
@@ -199,9 +194,9 @@ fn ctrl_c_ends_a_run_whose_job_is_queued() {
 fn a_queued_run_has_a_terminal_and_is_stopped_by_a_signal() {
     for way in ROUTES {
         let mut world = World::start(way);
-        let script = format!("test -t 1 && {AWAIT_SIZE}; read line; echo \"got $line\"; exit 6");
-        let script = script.replace("SIZE", "24 80");
-        let words = ["run", "--queue", "--lane", "build", "sh", "-c", &script];
+        let script = "test -t 1 && echo the size is $(stty size); read line; \
+                      echo \"got $line\"; exit 6";
+        let words = ["run", "--queue", "--lane", "build", "sh", "-c", script];
         let mut run = world.start_in_terminal(&words, 80);
         run.wait_for("the size is 24 80");
         run.send(b"typed\r");

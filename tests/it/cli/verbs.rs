@@ -63,6 +63,14 @@ fn no_color_and_a_dumb_terminal_get_no_colours() {
         assert_eq!(code, Some(0), "{shown}");
         assert!(shown.contains("exit 3") && !shown.contains('\u{1b}'), "{name}: {shown:?}");
     }
+    let colored = world.finished_job(r"printf '\033[31mred\033[0m\n'");
+    for words in [&["logs", &colored][..], &["run", "--queue", "echo", "red"]] {
+        let mut command = world.command(words);
+        command.env("TERM", "dumb");
+        let (code, shown) = crate::harness::TerminalProgram::start(command, 24, 80).finish();
+        assert_eq!(code, Some(0), "{shown}");
+        assert!(shown.contains("red") && !shown.contains('\u{1b}'), "{words:?}: {shown:?}");
+    }
 }
 
 #[test]
@@ -115,6 +123,105 @@ fn stop_ends_the_tree_with_the_signal_that_was_asked_for() {
     assert!(text(&world.run(&["logs", &job]).stdout).contains("got hup"));
     let again = world.run(&["stop", &job]);
     assert!(text(&again.stdout).contains("had already finished"), "{again:?}");
-    let odd = world.run(&["stop", "--signal", "NOTHING", &job]);
-    assert_eq!(odd.status.code(), Some(1), "{odd:?}");
+}
+
+#[test]
+fn a_stopped_job_has_the_exit_code_of_the_signal_that_ended_it() {
+    let mut world = World::start(Route::Socket);
+    for (command, flags, code) in [
+        ("exec sleep 600", &[][..], 143),
+        ("exec sleep 600", &["--signal", "INT"], 130),
+        ("trap '' TERM; echo ready; while :; do sleep 0.1; done", &["--grace", "0.2s"], 137),
+    ] {
+        let job = world.running_job(&json!({"command": command}));
+        if command.contains("ready") {
+            eventually("the trap is set", || world.job(&job)["lines"] == 1);
+        }
+        let stopped = world.run(&[&["stop"], flags, &[&job]].concat());
+        assert_eq!(stopped.status.code(), Some(0), "{stopped:?}");
+        let waited = world.run(&["wait", &job]);
+        assert_eq!(waited.status.code(), Some(code), "{command} {flags:?}: {waited:?}");
+    }
+}
+
+#[test]
+fn values_that_mean_nothing_are_refused_before_a_server_is_asked() {
+    let sandbox = Sandbox::new();
+    for words in [
+        &["logs", "--tail", "2000000", "1"][..],
+        &["logs", "--since", "yesterday", "1"],
+        &["stop", "--signal", "FOO", "1"],
+        &["run", "--queue", "--memory", "10X", "true"],
+        &["run", "--processes", "few", "true"],
+    ] {
+        let output = run_program(&sandbox, words);
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {output:?}");
+        let said = text(&output.stderr);
+        assert!(said.contains(": give a") && said.contains(words[words.len() - 3]), "{said}");
+    }
+}
+
+#[test]
+fn output_with_a_hole_is_shown_with_a_line_about_it() {
+    let mut world = World::start(Route::Socket);
+    let fields = json!({"command": "seq 1 2000000", "on_large_output": "truncate", "stdin": ""});
+    let job = world.submit(&fields);
+    eventually("the job ends", || world.job(&job)["state"] == "finished");
+    for words in [&["logs", &job][..], &["logs", "-f", &job]] {
+        let output = world.run(words);
+        assert_eq!(output.status.code(), Some(0), "{words:?}: {:?}", output.status);
+        let shown = text(&output.stdout);
+        assert!(shown.starts_with("1\n2\n") && shown.ends_with("\n2000000\n"), "{words:?}");
+        let said = text(&output.stderr);
+        let total = world.job(&job)["total_bytes"].as_u64().expect("a number");
+        let digits: String = said.chars().filter(char::is_ascii_digit).collect();
+        assert_eq!(digits, (total - output.stdout.len() as u64).to_string(), "{said}");
+        assert!(said.contains("bytes are missing"), "{said}");
+    }
+}
+
+#[test]
+fn the_last_lines_can_be_chosen_among_those_since_a_time() {
+    let mut world = World::start(Route::Socket);
+    let job = world.finished_job("seq 1 9");
+    let output = world.run(&["logs", "--tail", "2", "--since", "1h", &job]);
+    assert_eq!(text(&output.stdout), "8\n9\n", "{output:?}");
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    let output = world.run(&["logs", "--tail", "2", "--since", "1ms", &job]);
+    assert_eq!(text(&output.stdout), "", "{output:?}");
+}
+
+#[test]
+fn logs_without_following_ends_while_the_job_runs() {
+    let mut world = World::start(Route::Socket);
+    let job = world.running_job(&json!({"command": "echo so far; sleep 600"}));
+    eventually("it has written", || world.job(&job)["lines"] == 1);
+    let output = world.run(&["logs", &job]);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "so far\n".to_owned()));
+}
+
+#[test]
+fn a_slow_answer_is_announced_on_a_terminal() {
+    let mut world = World::start(Route::Socket);
+    let job = world.finished_job("echo done");
+    let server = i32::try_from(world.server.server_pid()).expect("a pid fits");
+    for words in [&["queue"][..], &["show", &job], &["logs", &job]] {
+        crate::harness::signal(server, rustix::process::Signal::STOP);
+        let mut waiting = world.start_in_terminal(words, 80);
+        let label =
+            if words[0] == "logs" { "reading the output" } else { "waiting for the server" };
+        waiting.wait_for(label);
+        crate::harness::signal(server, rustix::process::Signal::CONT);
+        let (code, shown) = waiting.finish();
+        assert_eq!(code, Some(0), "{words:?}: {shown}");
+    }
+}
+
+#[test]
+fn the_token_of_the_environment_does_not_go_to_the_users_own_socket() {
+    let mut world = World::start_with(Route::Socket, Launch::http().guarded());
+    let mut command = world.command(&["queue"]);
+    command.env("SHELLYARD_TOKEN", "a-wrong-token-of-some-length");
+    let output = crate::harness::output_of(command, "");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
 }

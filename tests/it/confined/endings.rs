@@ -1,6 +1,6 @@
 //! Sandboxed jobs end with the same outcomes as any other.
 
-use shellyard::process::{ExitKind, LaunchStdin, ProcessLaunch, ReportMode};
+use shellyard::process::{ExitKind, LaunchStdin, ProcessLaunch, ReportMode, TerminalSize};
 use tokio::io::AsyncWriteExt as _;
 
 use super::alone::{

@@ -28,7 +28,7 @@ use crate::confinement::{
 use crate::sandbox::scratch::ScratchRoot;
 use crate::{
     EnvVariable, Host, InputPipe, KeptProcess, LaunchStdin, LeaderProcess, OutputPipe, Process,
-    ProcessLaunch, ProcessTree, ReportMode, SandboxSpec, StreamMode,
+    ProcessLaunch, ProcessTree, ReportMode, SandboxSpec, StreamMode, TerminalSize,
 };
 
 pub(super) const DEADLINE: Duration = Duration::from_secs(30);
