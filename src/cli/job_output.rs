@@ -6,6 +6,8 @@ use base64::engine::general_purpose::STANDARD;
 use hyper::StatusCode;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 use tokio_util::task::AbortOnDropHandle;
@@ -18,14 +20,17 @@ use crate::client::ResponseStream;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
+/// The largest difference between two times of the same submission.
+const MAX_TIME_ERROR: time::Duration = time::Duration::seconds(1);
+
 /// The number of events that wait for their use.
 const EVENT_BUFFER: usize = 8;
 
 /// The message about a connection that broke.
 pub(super) const LOST_MESSAGE: &str =
-    "the connection to the server is lost; trying again for a minute (Ctrl-C ends this)";
+    "the connection to the server is lost; trying again for a minute";
 /// The message about a server that came back.
-pub(super) const BACK_MESSAGE: &str = "the server is back; nothing is missing";
+pub(super) const BACK_MESSAGE: &str = "the server is back, and the output goes on";
 
 /// The next part of a job's output.
 #[derive(Debug, Clone, PartialEq)]
@@ -116,7 +121,7 @@ impl JobOutputEvents {
             job: job.clone(),
             query,
             last_id: None,
-            submitted_at: job.state["submitted_at"].clone(),
+            identity: JobIdentity::new(&job.state),
         };
         let stream = source.connect().await?;
         let (sender, events) = mpsc::channel(EVENT_BUFFER);
@@ -140,14 +145,40 @@ impl JobOutputEvents {
 
 type EventSender = mpsc::Sender<Result<OutputEvent, ServerRequestError>>;
 
+/// The facts by which a job is told from one with the same number in another server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct JobIdentity {
+    command: String,
+    submitted_at: Option<OffsetDateTime>,
+}
+
+impl JobIdentity {
+    fn new(state: &Value) -> Self {
+        let text = |name: &str| state[name].as_str().unwrap_or_default();
+        Self {
+            command: text("command").to_owned(),
+            submitted_at: OffsetDateTime::parse(text("submitted_at"), &Rfc3339).ok(),
+        }
+    }
+
+    /// `true` if both can be the same job. A server that goes on with a job may know the time of its
+    /// submission a little less exactly.
+    fn is_same_job(&self, other: &Self) -> bool {
+        let is_near = match (self.submitted_at, other.submitted_at) {
+            (Some(one), Some(other)) => (one - other).abs() <= MAX_TIME_ERROR,
+            (None, _) | (_, None) => true,
+        };
+        is_near && self.command == other.command
+    }
+}
+
 /// The place at which the output is read.
 struct EventSource {
     job: FoundJob,
     query: Vec<(&'static str, String)>,
     /// The id of the last event: the place at which the rest of the output starts.
     last_id: Option<String>,
-    /// The time of the submission, by which a job is told from one of another server.
-    submitted_at: Value,
+    identity: JobIdentity,
 }
 
 /// The end of one response.
@@ -229,12 +260,8 @@ impl EventSource {
     }
 
     /// Checks that the server speaks of the same job as at the beginning.
-    fn check_job(&mut self, state: &Value) -> Result<(), ServerRequestError> {
-        let submitted_at = &state["submitted_at"];
-        if self.submitted_at.is_null() {
-            self.submitted_at = submitted_at.clone();
-        }
-        if *submitted_at == self.submitted_at {
+    fn check_job(&self, state: &Value) -> Result<(), ServerRequestError> {
+        if self.identity.is_same_job(&JobIdentity::new(state)) {
             return Ok(());
         }
         let target = self.job.server.client.target().to_string();
@@ -298,6 +325,17 @@ mod tests {
         assert_eq!(gap(unexplained), "[… 1 byte is missing: it was not kept …]");
         let crash = json!({"from": 7, "to": 7, "bytes": 999, "why": "server_crash"});
         assert_eq!(gap(crash), "[… up to 999 bytes may be missing: the server crashed here …]");
+    }
+
+    #[test]
+    fn a_job_of_another_server_is_told_by_its_command_or_its_time() {
+        let job = |command: &str, submitted_at: &str| {
+            JobIdentity::new(&json!({"command": command, "submitted_at": submitted_at}))
+        };
+        let followed = job("make", "2026-01-02T00:00:00.990Z");
+        assert!(followed.is_same_job(&job("make", "2026-01-02T00:00:00.991Z")));
+        assert!(!followed.is_same_job(&job("make", "2026-01-02T00:01:00Z")));
+        assert!(!followed.is_same_job(&job("ls", "2026-01-02T00:00:00.990Z")));
     }
 
     #[test]

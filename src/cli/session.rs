@@ -144,8 +144,9 @@ pub(super) async fn run_session(
     }
 }
 
-/// Waits while the job is queued, and then gives its terminal the size of the user's. Until it starts, keys are those of the user's terminal, and Ctrl-C
-/// is a signal. Returns the end of the session if a signal ends it.
+/// Waits while the job is queued, and then gives its terminal the size of the user's. Until it starts,
+/// keys are those of the user's terminal, and Ctrl-C is a signal. Returns the end of the session if a
+/// signal ends it.
 async fn wait_until_started(
     job: &FoundJob,
     settings: &SessionSettings,

@@ -157,7 +157,7 @@ fn values_that_mean_nothing_are_refused_before_a_server_is_asked() {
         let output = run_program(&sandbox, words);
         assert_eq!(output.status.code(), Some(2), "{words:?}: {output:?}");
         let said = text(&output.stderr);
-        assert!(said.contains(": give a") && said.contains(words[words.len() - 3]), "{said}");
+        assert!(said.contains(": give "), "{words:?}: {said}");
     }
 }
 
