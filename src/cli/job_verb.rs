@@ -59,9 +59,7 @@ impl JobVerb {
                 with_spinner(display, ASKING, jobs::run(flags, servers, display)).await
             }
             Self::Logs(flags) => logs::run(flags, servers, display).await,
-            Self::Show(flags) => {
-                with_spinner(display, ASKING, show::run(flags, servers, display)).await
-            }
+            Self::Show(flags) => show::run(flags, servers, display).await,
             Self::Wait(flags) => wait::run(flags, servers, display).await,
             Self::Stop(flags) => stop::run(flags, servers, display).await,
             Self::Attach(flags) => attach::run(flags, servers, display).await,

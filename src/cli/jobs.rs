@@ -13,7 +13,7 @@ use super::job_view::JobView;
 use super::server_request::ServerRequestError;
 use super::server_set::{FoundServer, JobScopeFlags, ServerAnswers, ServerSet, TenantScope};
 use super::table::{
-    TableCell, TableColumn, TableRoom, Tone, format_columns, keep_end, truncate_to_width, wrap_text,
+    TableCell, TableColumn, TableRoom, Tone, format_columns, keep_end, truncate_to_width,
 };
 use super::terminal::{VerbOutput, escape_for_terminal, format_with_causes};
 
@@ -73,12 +73,6 @@ pub(super) async fn run(
     }
 }
 
-/// Wraps each line at the width of the terminal.
-fn wrap_lines(text: &str, width: usize) -> String {
-    let lines = text.lines().flat_map(|line| wrap_text(line, width));
-    lines.map(|line| format!("{line}\n")).collect()
-}
-
 /// Truncates each line to the width of the terminal: a wrapped line would move the screen.
 fn fit_lines(text: &str, width: usize) -> String {
     text.lines().map(|line| format!("{}\n", truncate_to_width(line, width))).collect()
@@ -106,10 +100,7 @@ async fn list_once(
     }
     let now = OffsetDateTime::now_utc();
     let stdout = listed.format(flags.jobs.scope(), display.table_room(), display.has_colors, now);
-    let headline = match display.table_room() {
-        TableRoom::Terminal(width) => wrap_lines(&listed.format_headline(flags), width),
-        TableRoom::Lines(_) => listed.format_headline(flags),
-    };
+    let headline = listed.format_headline(flags);
     Ok(VerbOutput { stdout, stderr: format!("{failures}{headline}"), code })
 }
 
@@ -271,6 +262,7 @@ fn job_cells(
 
 #[cfg(test)]
 mod tests {
+    use super::super::wrap::wrap_text;
     use super::super::{Cli, Command, JobVerb};
     use super::*;
     use clap::Parser as _;
@@ -330,7 +322,7 @@ mod tests {
         };
         assert_eq!(headline("", &listed()), "1 running, 1 queued, 1 finished\n");
         assert_eq!(headline("--state running", &listed()), "3 running\n");
-        let full = wrap_lines(&headline("--limit 3", &listed()), 40);
+        let full = wrap_text(&headline("--limit 3", &listed()), Some(40));
         assert!(full.contains("newest 3") && full.contains("--limit N"), "{full}");
         assert!(full.lines().count() > 1 && full.lines().all(|line| line.width() <= 40), "{full}");
         let none = ListedJobs { jobs: Vec::new() };

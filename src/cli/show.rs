@@ -3,14 +3,17 @@
 use clap::Args;
 use serde_json::{Map, Value};
 use time::OffsetDateTime;
+use unicode_width::UnicodeWidthChar as _;
 
 use super::display::Display;
 use super::job_name::{JobName, ServerLabel, parse_job_name};
+use super::job_verb::ASKING;
 use super::job_view::JobView;
 use super::pager::OutputSink;
 use super::server_request::{ServerRequestError, get};
 use super::server_set::{FoundJob, JobScopeFlags, ServerSet};
-use super::table::{TableRoom, Tone, wrap_text};
+use super::spinner::with_spinner;
+use super::table::{TableRoom, Tone};
 use super::terminal::{VerbOutput, escape_for_terminal};
 use crate::size;
 
@@ -37,9 +40,14 @@ pub(super) async fn run(
     servers: &ServerSet,
     display: &Display,
 ) -> Result<VerbOutput, ServerRequestError> {
-    let mut job = servers.find_job(&flags.job, flags.jobs.scope()).await?;
-    // A job that was found in a list has not all fields.
-    job.state = get(&job.server.client, &job.url("", &[])).await?;
+    let asking = async {
+        let mut job = servers.find_job(&flags.job, flags.jobs.scope()).await?;
+        // A job that was found in a list has not all fields.
+        job.state = get(&job.server.client, &job.url("", &[])).await?;
+        Ok::<_, ServerRequestError>(job)
+    };
+    // Without the pager, which the user may leave open.
+    let job = with_spinner(display, ASKING, asking).await?;
     if flags.jobs.server.json {
         let stdout = format!("{:#}\n", job.state);
         return Ok(VerbOutput { stdout, ..VerbOutput::default() });
@@ -185,7 +193,7 @@ fn format_facts(facts: &[JobFact], width: Option<usize>, has_colors: bool) -> St
     let mut previous = "";
     for fact in facts {
         let lines = match room {
-            Some(room) => wrap_text(&fact.value, room),
+            Some(room) => split_lines(&fact.value, room),
             None => vec![fact.value.clone()],
         };
         for (index, line) in lines.iter().enumerate() {
@@ -199,6 +207,32 @@ fn format_facts(facts: &[JobFact], width: Option<usize>, has_colors: bool) -> St
     text
 }
 
+/// Splits a text into lines of at most this width, at blanks where there are some.
+fn split_lines(text: &str, width: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    let mut used = 0;
+    for c in text.chars() {
+        let char_width = c.width().unwrap_or(0);
+        if used + char_width > width {
+            let rest = match line.rfind(' ') {
+                Some(blank) if blank > 0 => {
+                    let rest = line[blank + 1..].to_owned();
+                    line.truncate(blank);
+                    rest
+                }
+                Some(_) | None => String::new(),
+            };
+            lines.push(std::mem::replace(&mut line, rest));
+            used = line.chars().map(|c| c.width().unwrap_or(0)).sum();
+        }
+        line.push(c);
+        used += char_width;
+    }
+    lines.push(line);
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -207,10 +241,10 @@ mod tests {
 
     #[test]
     fn long_values_are_wrapped_at_blanks_and_lose_nothing() {
-        assert_eq!(wrap_text("one two three", 8), ["one two", "three"]);
-        assert_eq!(wrap_text("abcdefghij", 4), ["abcd", "efgh", "ij"]);
-        assert_eq!(wrap_text("日本語", 4), ["日本", "語"]);
-        assert_eq!(wrap_text("", 4), [""]);
+        assert_eq!(split_lines("one two three", 8), ["one two", "three"]);
+        assert_eq!(split_lines("abcdefghij", 4), ["abcd", "efgh", "ij"]);
+        assert_eq!(split_lines("日本語", 4), ["日本", "語"]);
+        assert_eq!(split_lines("", 4), [""]);
         let facts = [JobFact { label: "command", value: "x ".repeat(100), tone: Tone::Plain }];
         let text = format_facts(&facts, Some(40), false);
         assert!(text.lines().all(|line| line.width() <= 40), "{text}");

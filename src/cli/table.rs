@@ -196,32 +196,6 @@ pub(super) fn keep_end(text: &str, width: usize) -> String {
     kept.iter().rev().collect()
 }
 
-/// Splits a text into lines of at most this width, at blanks where there are some.
-pub(super) fn wrap_text(text: &str, width: usize) -> Vec<String> {
-    let mut lines = Vec::new();
-    let mut line = String::new();
-    let mut used = 0;
-    for c in text.chars() {
-        let char_width = c.width().unwrap_or(0);
-        if used + char_width > width {
-            let rest = match line.rfind(' ') {
-                Some(blank) if blank > 0 => {
-                    let rest = line[blank + 1..].to_owned();
-                    line.truncate(blank);
-                    rest
-                }
-                Some(_) | None => String::new(),
-            };
-            lines.push(std::mem::replace(&mut line, rest));
-            used = line.chars().map(|c| c.width().unwrap_or(0)).sum();
-        }
-        line.push(c);
-        used += char_width;
-    }
-    lines.push(line);
-    lines
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
