@@ -101,7 +101,7 @@ mod tests {
         assert!(output.stdout.contains("b      not available  about b\\u{1b}[2J\n"), "{output:?}");
         assert!(output.stdout.contains("1 ok, 0 failed, 1 not available: "), "{output:?}");
         let narrow = format_results(&good, OutputFormat::Human, Some(20)).stdout;
-        assert!(narrow.starts_with("a\n  result: ok\n  detail: about\n"), "{narrow}");
+        assert!(narrow.starts_with("a  result: ok\n  detail: about\n"), "{narrow}");
         let bad = [check("a", CheckResult::Ok), check("c", CheckResult::Failed)];
         let output = format_results(&bad, OutputFormat::Json, None);
         assert_eq!(output.code, 1);

@@ -191,7 +191,7 @@ mod tests {
         let wide = rows(&[["NAME", "RESULT", "WHY"], ["a long name", "ok", "some words of it"]]);
         assert_eq!(
             format_table_within(&wide, Some(16)),
-            "a long name\n  result: ok\n  why: some words\n  of it\n"
+            "a long name\n  result: ok\n  why: some\n  words of it\n"
         );
         let path = rows(&[["A", "B", "WHERE"], ["a", "b", "/a/long/path/of/mine"]]);
         assert_eq!(
