@@ -47,11 +47,20 @@ impl World {
         let Some(phase) = self.phase(number) else { return };
         match phase {
             ModelPhase::Accepting => {
-                let is_next = (1..number).all(|earlier| self.is_accepted(earlier));
-                if is_next {
+                // Records are written in the order of the requests.
+                let is_written = |earlier: Number| {
+                    self.is_accepted(earlier) && !self.lacks_queued_record(earlier)
+                };
+                if (1..number).all(is_written) {
                     steps.push(ModelStep::WriteAccepted(number));
                 }
+                self.steps_beside_records(design, number, steps);
             }
+            ModelPhase::Accepted if self.jobs[&number].starts_at_once => {
+                steps.push(ModelStep::WriteStarting(number));
+                self.steps_beside_records(design, number, steps);
+            }
+            ModelPhase::Accepted => steps.push(ModelStep::WriteQueued(number)),
             ModelPhase::Queued if self.is_next_in_queue(number) => {
                 steps.push(if design.breaks(BrokenRule::CreateBeforeStarting) {
                     ModelStep::Create(number)
@@ -86,6 +95,19 @@ impl World {
             }
         }
         self.client_steps(number, phase, steps);
+    }
+
+    /// The steps of a new job that do not wait for its records.
+    fn steps_beside_records(&self, design: &Design, number: Number, steps: &mut Vec<ModelStep>) {
+        let job = &self.jobs[&number];
+        let is_repeated =
+            design.has_key(job.request) && !design.breaks(BrokenRule::StartBesideWithKey);
+        if job.process.is_none() && job.starts_at_once && !is_repeated {
+            steps.push(ModelStep::Create(number));
+        }
+        if job.process.is_some() && self.keeper.is_some() && !self.is_held(number) {
+            steps.push(ModelStep::Register(number));
+        }
     }
 
     fn running_steps(
@@ -174,16 +196,20 @@ impl World {
     /// The oldest queued job may start once no other job has the only slot.
     fn is_next_in_queue(&self, number: Number) -> bool {
         let Some(server) = &self.server else { return false };
-        let has_slot = |phase: &ModelPhase| {
-            matches!(
-                phase,
-                ModelPhase::Starting
-                    | ModelPhase::Created
-                    | ModelPhase::Registered
-                    | ModelPhase::Running { .. }
-            )
+        self.has_free_slot() && server.queue.first() == Some(&number)
+    }
+
+    /// `true` if no job has the only slot.
+    pub(super) fn has_free_slot(&self) -> bool {
+        let has_slot = |(number, phase): (&Number, &ModelPhase)| match phase {
+            ModelPhase::Accepting | ModelPhase::Accepted => self.jobs[number].starts_at_once,
+            ModelPhase::Starting
+            | ModelPhase::Created
+            | ModelPhase::Registered
+            | ModelPhase::Running { .. } => true,
+            ModelPhase::Queued | ModelPhase::Ended { .. } | ModelPhase::Freed => false,
         };
-        !server.jobs.values().any(has_slot) && server.queue.first() == Some(&number)
+        self.server.as_ref().is_some_and(|server| !server.jobs.iter().any(has_slot))
     }
 
     fn request_steps(&self, design: &Design, steps: &mut Vec<ModelStep>) {
@@ -193,14 +219,27 @@ impl World {
         for (index, request) in (0..design.requests).zip(&self.requests) {
             match (request.acked, request.in_flight) {
                 (Some(_), _) => {}
+                (None, None) if request.is_given_up => {}
                 (None, None) => steps.push(ModelStep::Receive(index)),
                 (None, Some(number)) => {
-                    if self.is_accepted(number) || design.breaks(BrokenRule::AckBeforeAccepted) {
+                    if self.can_ack(design, number) {
                         steps.push(ModelStep::Ack(index));
                     }
                 }
             }
         }
+    }
+
+    /// The caller hears of a job once its records are in the journal.
+    fn can_ack(&self, design: &Design, number: Number) -> bool {
+        let is_early =
+            self.lacks_queued_record(number) && !design.breaks(BrokenRule::AckBeforeQueued);
+        design.breaks(BrokenRule::AckBeforeAccepted) || self.is_accepted(number) && !is_early
+    }
+
+    /// `true` if the job waits for a slot, and `queued` is not in the journal yet.
+    fn lacks_queued_record(&self, number: Number) -> bool {
+        self.phase(number) == Some(ModelPhase::Accepted) && !self.jobs[&number].starts_at_once
     }
 
     fn crash_steps(&self, design: &Design, steps: &mut Vec<ModelStep>) {

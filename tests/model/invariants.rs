@@ -23,6 +23,8 @@ pub(crate) enum Guarantee {
     LostForAReason,
     /// A job that was shown as running survives every crash of the server.
     RunningSurvives,
+    /// A job whose caller heard that it waits is started, or waits, after every crash of the server.
+    WaitingSurvives,
     /// No process runs that the server does not know.
     NothingLeft,
     /// Queued jobs start in the order in which they were accepted.
@@ -33,7 +35,7 @@ pub(crate) enum Guarantee {
 
 /// Returns the guarantees that this state breaks.
 pub(crate) fn broken(world: &World, design: &Design) -> Vec<Guarantee> {
-    let checks: [(Guarantee, bool); 9] = [
+    let checks: [(Guarantee, bool); 10] = [
         (Guarantee::AccountedOnce, is_accounted_once(world)),
         (Guarantee::RunsOnce, runs_once(world)),
         (Guarantee::SeenBytesStay, all_jobs(world, has_seen_bytes)),
@@ -41,7 +43,8 @@ pub(crate) fn broken(world: &World, design: &Design) -> Vec<Guarantee> {
         (Guarantee::CodeIsTrue, all_jobs(world, has_true_code)),
         (Guarantee::LostForAReason, all_jobs(world, has_reason)),
         (Guarantee::RunningSurvives, all_jobs(world, has_survived)),
-        (Guarantee::NothingLeft, all_jobs(world, is_known)),
+        (Guarantee::WaitingSurvives, all_jobs(world, waits_on)),
+        (Guarantee::NothingLeft, all_jobs(world, is_known) && !has_stray(world)),
         (Guarantee::OrderIsKept, is_order_kept(world)),
     ];
     let mut broken: Vec<Guarantee> =
@@ -61,6 +64,7 @@ fn endings(world: &World, number: Number) -> Vec<ModelEnding> {
     let ending = |record: &ModelRecord| match record {
         ModelRecord::Ended { number: ended, ending, .. } if *ended == number => Some(*ending),
         ModelRecord::Accepted { .. }
+        | ModelRecord::Queued(_)
         | ModelRecord::Starting(_)
         | ModelRecord::Started(_)
         | ModelRecord::Ended { .. }
@@ -125,6 +129,18 @@ fn has_survived(world: &World, number: Number, job: &ModelJob) -> bool {
     !(was_shown && is_lost) || world.keeper_crashes > 0
 }
 
+fn waits_on(world: &World, number: Number, job: &ModelJob) -> bool {
+    let request = world.requests[usize::from(job.request)];
+    let has_waited = request.acked == Some(number) && request.heard_of_wait;
+    let may_have_started = world.journal.contains(&ModelRecord::Starting(number));
+    let is_lost = endings(world, number).contains(&ModelEnding::Lost);
+    !(has_waited && is_lost) || may_have_started
+}
+
+fn has_stray(world: &World) -> bool {
+    world.server.is_some() && world.has_stray
+}
+
 fn is_known(world: &World, number: Number, job: &ModelJob) -> bool {
     let is_alive = job.process == Some(ModelProcess::Running);
     let phase = world.phase(number);
@@ -132,7 +148,13 @@ fn is_known(world: &World, number: Number, job: &ModelJob) -> bool {
         || !is_alive
         || matches!(
             phase,
-            Some(ModelPhase::Created | ModelPhase::Registered | ModelPhase::Running { .. })
+            Some(
+                ModelPhase::Accepting
+                    | ModelPhase::Accepted
+                    | ModelPhase::Created
+                    | ModelPhase::Registered
+                    | ModelPhase::Running { .. }
+            )
         )
 }
 
@@ -156,10 +178,12 @@ fn is_everything_over(world: &World) -> bool {
     let is_over = |phase: Option<ModelPhase>| {
         matches!(phase, Some(ModelPhase::Ended { is_released: true, .. } | ModelPhase::Freed))
     };
-    let are_requests_over = world
-        .requests
-        .iter()
-        .all(|request| request.acked.is_some_and(|it| is_over(world.phase(it))));
+    let are_requests_over =
+        world.requests.iter().all(|request| match (request.acked, request.is_given_up) {
+            (Some(number), _) => is_over(world.phase(number)),
+            (None, is_given_up) => is_given_up,
+        });
+    let are_jobs_over = world.jobs.keys().all(|number| is_over(world.phase(*number)));
     let holds_nothing = world.keeper.as_ref().is_none_or(|keeper| keeper.held.is_empty());
-    are_requests_over && holds_nothing
+    are_requests_over && are_jobs_over && holds_nothing
 }

@@ -4,8 +4,8 @@
 use serde_json::json;
 use shellyard::ids::{JobId, JobNumber, TenantId};
 use shellyard::journal::{
-    AcceptedJob, EndedJob, FreedNote, JournalState, Record, StartedJob, StartingJob, StoredEnding,
-    StoredJson,
+    AcceptedJob, EndedJob, FreedNote, JobInputs, JournalState, QueuedJob, Record, StartedJob,
+    StartingJob, StoredEnding, StoredJson,
 };
 use shellyard::outcome::{Outcome, ResourceUsage};
 
@@ -40,10 +40,14 @@ pub(crate) fn recover(
     let unfinished = state.unfinished.iter().map(|it| {
         let number = number(it.accepted.job);
         let may_have_started = it.starting.is_some() || it.started.is_some();
-        let job = match (may_have_started, is_held(number)) {
-            (false, _) => RecoveredJob::Queued,
-            (true, true) => RecoveredJob::Kept,
-            (true, false) => lost(design),
+        let job = match (is_held(number), may_have_started, it.queued.is_some()) {
+            (true, _, _) => RecoveredJob::Kept,
+            (false, false, true) => RecoveredJob::Queued,
+            (false, false, false) if design.breaks(BrokenRule::QueueUnrecorded) => {
+                RecoveredJob::Queued
+            }
+            (false, false, false) => RecoveredJob::Lost,
+            (false, true, _) => lost(design),
         };
         (number, job)
     });
@@ -76,6 +80,9 @@ fn product_record(record: &ModelRecord) -> Record {
             key: None,
             command: String::new(),
         }),
+        ModelRecord::Queued(number) => {
+            Record::Queued(QueuedJob { job: job_id(number), inputs: JobInputs::default() })
+        }
         ModelRecord::Starting(number) => {
             Record::Starting(StartingJob { job: job_id(number), at_ms: 0 })
         }

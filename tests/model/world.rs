@@ -20,6 +20,7 @@ pub(crate) enum ModelEnding {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum ModelRecord {
     Accepted { number: Number, key: Option<u8> },
+    Queued(Number),
     Starting(Number),
     Started(Number),
     Ended { number: Number, ending: ModelEnding, bytes: u8 },
@@ -43,6 +44,8 @@ pub(crate) enum ModelProcess {
 pub(crate) struct ModelJob {
     /// The request that it came from.
     pub(crate) request: u8,
+    /// It got a slot when the server took the request; otherwise it waits for one.
+    pub(crate) starts_at_once: bool,
     pub(crate) process: Option<ModelProcess>,
     /// The present server created the process; a process of an earlier one is the keeper's child.
     pub(crate) is_child_of_server: bool,
@@ -59,6 +62,10 @@ pub(crate) struct ModelRequest {
     /// the request again, with the same key.
     pub(crate) in_flight: Option<Number>,
     pub(crate) acked: Option<Number>,
+    /// The reply said that the job waits for a slot.
+    pub(crate) heard_of_wait: bool,
+    /// A crash came before the answer, and the request has no key to repeat it by.
+    pub(crate) is_given_up: bool,
     pub(crate) was_shown_running: bool,
     pub(crate) bytes_seen: u8,
     pub(crate) ending_seen: Option<ModelEnding>,
@@ -68,6 +75,9 @@ pub(crate) struct ModelRequest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum ModelPhase {
     Accepting,
+    /// `accepted` is in the journal.
+    Accepted,
+    /// `queued` is in the journal.
     Queued,
     /// `starting` is in the journal.
     Starting,
@@ -109,6 +119,8 @@ pub(crate) struct World {
     pub(crate) keeper: Option<ModelKeeper>,
     /// Requests in the order in which their processes were created.
     pub(crate) created: Vec<u8>,
+    /// A process runs for a job of which the journal has no record.
+    pub(crate) has_stray: bool,
     pub(crate) server_crashes: u8,
     pub(crate) keeper_crashes: u8,
 }
@@ -117,6 +129,7 @@ pub(crate) struct World {
 pub(crate) enum ModelStep {
     Receive(u8),
     WriteAccepted(Number),
+    WriteQueued(Number),
     Ack(u8),
     WriteStarting(Number),
     Create(Number),
@@ -158,6 +171,7 @@ impl World {
             server: Some(ModelServer::default()),
             keeper: Some(ModelKeeper::default()),
             created: Vec::new(),
+            has_stray: false,
             server_crashes: 0,
             keeper_crashes: 0,
         }
@@ -204,8 +218,9 @@ impl World {
 
     pub(crate) fn apply(&mut self, design: &Design, step: ModelStep) {
         match step {
-            ModelStep::Receive(index) => self.receive(index),
+            ModelStep::Receive(index) => self.receive(design, index),
             ModelStep::WriteAccepted(number) => self.write_accepted(design, number),
+            ModelStep::WriteQueued(number) => self.write_queued(number),
             ModelStep::Ack(index) => self.ack(index),
             ModelStep::WriteStarting(number) => self.write_starting(number),
             ModelStep::Create(number) => self.create(number),
@@ -228,11 +243,11 @@ impl World {
             ModelStep::RemoveFile(number) => self.job_mut(number).is_file_removed = true,
             ModelStep::KeeperReaps(number) => self.reap(number),
             ModelStep::KeeperEndsUnknown(number) => self.kill(number),
-            ModelStep::ServerCrash => self.crash_server(),
+            ModelStep::ServerCrash => self.crash_server(design),
             ModelStep::KeeperCrash => self.crash_keeper(),
             ModelStep::ServerEndsWithKeeper => {
                 self.kill_all();
-                self.drop_server();
+                self.drop_server(design);
             }
             ModelStep::KeeperRestartsServer => self.restart_server(design),
             ModelStep::NextStart => self.start_both(design),
@@ -240,10 +255,11 @@ impl World {
     }
 
     /// Takes a request: a known key leads to the known job.
-    fn receive(&mut self, index: u8) {
+    fn receive(&mut self, design: &Design, index: u8) {
         let known = self.journal.iter().find_map(|record| match record {
             ModelRecord::Accepted { number, key: Some(key) } if *key == index => Some(*number),
             ModelRecord::Accepted { .. }
+            | ModelRecord::Queued(_)
             | ModelRecord::Starting(_)
             | ModelRecord::Started(_)
             | ModelRecord::Ended { .. }
@@ -258,8 +274,10 @@ impl World {
             let recorded = self.journal.iter().map(number_of).max();
             let in_memory = self.server.as_ref().and_then(|it| it.jobs.keys().max().copied());
             let number = 1 + recorded.max(in_memory).unwrap_or(0);
+            let has_queue = self.server.as_ref().is_some_and(|server| !server.queue.is_empty());
             let job = ModelJob {
                 request: index,
+                starts_at_once: self.has_free_slot() && !has_queue && !design.is_busy,
                 process: None,
                 is_child_of_server: false,
                 written: 0,
@@ -291,6 +309,13 @@ impl World {
     fn ack(&mut self, index: u8) {
         let request = &mut self.requests[usize::from(index)];
         request.acked = request.in_flight.take();
+        let acked = request.acked;
+        let waits = |number: Number| {
+            let phase = self.phase(number);
+            matches!(phase, Some(ModelPhase::Accepted | ModelPhase::Queued))
+                && !self.jobs[&number].starts_at_once
+        };
+        self.requests[usize::from(index)].heard_of_wait = acked.is_some_and(waits);
     }
 
     fn write_byte(&mut self, number: Number) {
@@ -313,16 +338,25 @@ impl World {
 
     fn write_accepted(&mut self, design: &Design, number: Number) {
         let key = self.jobs[&number].request;
-        let key = (!design.breaks(BrokenRule::KeyNotRecorded)).then_some(key);
+        let is_recorded = design.has_key(key) && !design.breaks(BrokenRule::KeyNotRecorded);
+        let key = is_recorded.then_some(key);
         self.journal.push(ModelRecord::Accepted { number, key });
+        self.set_phase(number, ModelPhase::Accepted);
+    }
+
+    fn write_queued(&mut self, number: Number) {
+        self.journal.push(ModelRecord::Queued(number));
         self.set_phase(number, ModelPhase::Queued);
     }
 
     fn write_starting(&mut self, number: Number) {
         self.journal.push(ModelRecord::Starting(number));
-        if self.phase(number) == Some(ModelPhase::Queued) {
-            self.set_phase(number, ModelPhase::Starting);
-        }
+        let phase = match (self.jobs[&number].is_child_of_server, self.is_held(number)) {
+            (false, _) => ModelPhase::Starting,
+            (true, false) => ModelPhase::Created,
+            (true, true) => ModelPhase::Registered,
+        };
+        self.set_phase(number, phase);
     }
 
     fn write_started(&mut self, number: Number) {
@@ -354,14 +388,18 @@ impl World {
         let job = self.job_mut(number);
         job.process = Some(ModelProcess::Running);
         job.is_child_of_server = true;
-        self.set_phase(number, ModelPhase::Created);
+        if matches!(self.phase(number), Some(ModelPhase::Queued | ModelPhase::Starting)) {
+            self.set_phase(number, ModelPhase::Created);
+        }
     }
 
     fn register(&mut self, number: Number) {
         if let Some(keeper) = &mut self.keeper {
             keeper.held.insert(number, None);
         }
-        self.set_phase(number, ModelPhase::Registered);
+        if self.phase(number) == Some(ModelPhase::Created) {
+            self.set_phase(number, ModelPhase::Registered);
+        }
     }
 
     fn peek_status(&mut self, design: &Design, number: Number) {
@@ -424,6 +462,7 @@ impl World {
         let unknown: Vec<Number> = unknown.collect();
         if !design.breaks(BrokenRule::LeaveUnregistered) {
             unknown.into_iter().for_each(|number| self.kill(number));
+            self.has_stray = false;
         }
         self.start_server(design);
     }
@@ -432,6 +471,7 @@ impl World {
     fn start_both(&mut self, design: &Design) {
         if !design.breaks(BrokenRule::NoSweep) {
             self.kill_all();
+            self.has_stray = false;
         }
         self.keeper = Some(ModelKeeper::default());
         self.start_server(design);
@@ -442,21 +482,29 @@ impl World {
         self.keeper_crashes += 1;
     }
 
-    fn crash_server(&mut self) {
+    fn crash_server(&mut self, design: &Design) {
         self.server_crashes += 1;
-        self.drop_server();
+        self.drop_server(design);
     }
 
     /// Ends the server: its memory is gone, and its clients have no answer.
-    fn drop_server(&mut self) {
+    fn drop_server(&mut self, design: &Design) {
         self.server = None;
-        for request in &mut self.requests {
-            request.in_flight = None;
+        for (index, request) in (0..).zip(&mut self.requests) {
+            let was_in_flight = request.in_flight.take().is_some();
+            request.is_given_up |= was_in_flight && !design.has_key(index);
         }
         // A number that nobody heard of and that is not in the journal is free again.
         let accepted: Vec<Number> = self.journal.iter().map(number_of).collect();
         let acked: Vec<Number> = self.requests.iter().filter_map(|it| it.acked).collect();
-        self.jobs.retain(|number, _| accepted.contains(number) || acked.contains(number));
+        let is_known = |number: &Number| accepted.contains(number) || acked.contains(number);
+        let is_stray = |(number, job): (&Number, &ModelJob)| {
+            job.process == Some(ModelProcess::Running)
+                && !is_known(number)
+                && !self.is_held(*number)
+        };
+        self.has_stray |= self.jobs.iter().any(is_stray);
+        self.jobs.retain(|number, _| is_known(number));
         for job in self.jobs.values_mut() {
             job.is_child_of_server = false;
         }
@@ -480,12 +528,25 @@ impl World {
                 RecoveredJob::Freed => self.set_phase(number, ModelPhase::Freed),
             }
         }
+        self.end_unrecorded(design);
+    }
+
+    /// Ends the processes that the keeper holds for jobs without a record.
+    fn end_unrecorded(&mut self, design: &Design) {
+        let recorded: Vec<Number> = self.journal.iter().map(number_of).collect();
+        let Some(keeper) = &mut self.keeper else { return };
+        let held = keeper.held.len();
+        keeper.held.retain(|number, _| recorded.contains(number));
+        if design.breaks(BrokenRule::KeepUnrecorded) {
+            self.has_stray |= keeper.held.len() < held;
+        }
     }
 }
 
 pub(crate) const fn number_of(record: &ModelRecord) -> Number {
     match record {
         ModelRecord::Accepted { number, .. }
+        | ModelRecord::Queued(number)
         | ModelRecord::Starting(number)
         | ModelRecord::Started(number)
         | ModelRecord::Ended { number, .. }
