@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::world::{ROUTES, Route, World};
-use crate::harness::{assert_fits, eventually, text};
+use crate::harness::{Launch, Sandbox, assert_fits, eventually, run_program, text};
 
 #[test]
 fn an_empty_list_is_not_an_error_and_says_what_to_do() {
