@@ -20,7 +20,7 @@ const MAX_READS: usize = 1000;
 pub(super) struct ForeignRead {
     /// The word of the entry.
     pub(super) what: &'static str,
-    /// What was read, such as `output of job 3 of alice`.
+    /// The object of the read, such as `output of job 3 of alice`.
     pub(super) subject: String,
     pub(super) by: TenantId,
 }
@@ -31,7 +31,7 @@ impl fmt::Display for ForeignRead {
     }
 }
 
-/// What the audit log needs to know of a read.
+/// The facts of a read that the audit log records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReadRecord {
     /// The first of its kind: it is an entry, and its repetitions are counted from now on.
