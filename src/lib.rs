@@ -29,6 +29,7 @@ pub mod proxy;
 pub mod service;
 mod setting_values;
 pub mod size;
+pub mod socket_address;
 pub mod spec;
 pub mod stdio;
 pub mod supervisor;

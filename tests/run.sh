@@ -29,6 +29,7 @@ esac
 readonly tools="target/clients"
 readonly mcp_python="mcp==2.3.0"
 readonly mcp_python_1="mcp==1.30.0"
+readonly openapi_validator="openapi-spec-validator==0.9.0"
 readonly conformance="@modelcontextprotocol/conformance@0.2.0-alpha.12"
 readonly conformance_0_1="@modelcontextprotocol/conformance@0.1.16"
 readonly inspector="@modelcontextprotocol/inspector@2.12.0"
@@ -55,7 +56,7 @@ debian() {
   apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$@" >/dev/null
 }
 
-# A virtual environment for each: the two clients do not fit into one.
+# A virtual environment for each: they do not fit into one.
 python_clients() {
   command -v python3 >/dev/null || debian python3 python3-venv
   python3 -c 'import venv, ensurepip' 2>/dev/null || debian python3-venv
@@ -63,6 +64,7 @@ python_clients() {
     die "python3 is too old: the client and the dashboards need 3.11 or newer"
   python_packages "$tools/python" "$mcp_python"
   python_packages "$tools/python-1" "$mcp_python_1"
+  python_packages "$tools/openapi" "$openapi_validator"
 }
 
 # python_packages FOLDER PACKAGE…
@@ -267,6 +269,7 @@ if ! $quick; then
     "$tools/conformance-0.1/node_modules/.bin/conformance"
   beside "python client" "$python" tests/clients/client.py "$binary"
   beside "python client 1.x" "$tools/python-1/bin/python" tests/clients/client_v1.py "$binary"
+  beside "openapi document" "$tools/openapi/bin/python" tests/clients/openapi.py "$binary"
   beside "typescript client" node "$tools/typescript/client.mjs" "$binary"
   beside "typescript tasks" node "$tools/typescript/tasks.mjs" "$binary"
   beside "inspector" "$python" tests/clients/inspector.py "$binary" \

@@ -22,6 +22,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use super::target::{Authority, BearerToken, Endpoint, ServerTarget};
+use crate::socket_address::SocketAddress;
 
 /// The time limit for a whole response.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -287,7 +288,8 @@ async fn open(
     let failed = |source| not_connected(target, source);
     match (target.endpoint(), tls) {
         (Endpoint::Socket(path), _) => {
-            let stream = UnixStream::connect(path).await.map_err(failed)?;
+            let address = SocketAddress::new(path).map_err(failed)?;
+            let stream = UnixStream::connect(address.path()).await.map_err(failed)?;
             check_listener(target, &stream)?;
             handshake_http(target, stream).await
         }

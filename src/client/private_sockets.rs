@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
+use crate::socket_address::SocketAddress;
+
 /// The directory of the sockets, below the data directory.
 const DIRECTORY: &str = "servers";
 
@@ -87,9 +89,11 @@ pub fn remove_stale_sockets(data_dir: &Path) -> io::Result<usize> {
 
 /// `true` if nobody listens on this socket. Does not block: a server that is too busy to accept lives.
 fn is_stale(path: &Path) -> bool {
+    let Ok(address) = SocketAddress::new(path) else { return false };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
-    let connected = socket.and_then(|socket| connect(&socket, &SocketAddrUnix::new(path)?));
+    let connected =
+        socket.and_then(|socket| connect(&socket, &SocketAddrUnix::new(address.path())?));
     connected == Err(Errno::CONNREFUSED)
 }
 

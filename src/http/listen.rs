@@ -19,6 +19,7 @@ use tokio::time::timeout;
 use super::peer::{JobDetection, PeerAddress, PeerKind};
 use super::settings::{HttpServerSettings, SocketPath};
 use super::tls::{Certificates, TlsError, TlsFiles};
+use crate::socket_address::{MAX_PATH_BYTES, SocketAddress, is_bound_to};
 use crate::telemetry::{HttpRefusalReason, events};
 
 #[derive(Debug)]
@@ -262,9 +263,6 @@ fn disable_nagle(stream: TcpStream) -> TcpStream {
     stream
 }
 
-/// The longest socket path that the kernel accepts, without its terminating zero byte.
-const MAX_PATH_BYTES: usize = 107;
-
 const BACKLOG: u32 = 1024;
 
 /// The time limit for the probe of an existing socket. A server that does not accept in this time
@@ -288,9 +286,6 @@ impl SocketListener {
         path: &Path,
         job_detection: JobDetection,
     ) -> Result<Self, SocketError> {
-        if path.as_os_str().len() > MAX_PATH_BYTES {
-            return Err(SocketError::TooLong { path: path.into(), most: MAX_PATH_BYTES });
-        }
         let failed = |source| SocketError::Io { path: path.into(), source };
         let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let directory = directory.unwrap_or_else(|| Path::new("."));
@@ -299,8 +294,15 @@ impl SocketListener {
         // one.
         let lock = File::open(directory).map_err(failed)?;
         lock.lock().map_err(failed)?;
-        remove_if_stale(path).await?;
-        let listener = listen(path).map_err(failed)?;
+        let address = SocketAddress::new(path).map_err(|error| {
+            if error.kind() == io::ErrorKind::InvalidInput {
+                SocketError::TooLong { path: path.into(), most: MAX_PATH_BYTES }
+            } else {
+                failed(error)
+            }
+        })?;
+        remove_if_stale(path, &address).await?;
+        let listener = listen(path, &address).map_err(failed)?;
         let file = SocketFile::from_path(path).map_err(failed)?;
         Ok(Self { listener, file, job_detection })
     }
@@ -310,7 +312,7 @@ impl SocketListener {
     fn reuse(fd: OwnedFd, path: &Path, job_detection: &JobDetection) -> Option<Self> {
         let listener = std::os::unix::net::UnixListener::from(fd);
         let bound = listener.local_addr().ok()?;
-        if bound.as_pathname() != Some(path) {
+        if !bound.as_pathname().is_some_and(|bound| is_bound_to(bound, path)) {
             return None;
         }
         listener.set_nonblocking(true).ok()?;
@@ -340,15 +342,15 @@ impl SocketListener {
 
 /// Creates the socket. Nobody can connect before `listen`, and by then the mode admits only our own
 /// user.
-fn listen(path: &Path) -> io::Result<UnixListener> {
+fn listen(path: &Path, address: &SocketAddress) -> io::Result<UnixListener> {
     let socket = UnixSocket::new_stream()?;
-    socket.bind(path)?;
+    socket.bind(address.path())?;
     fs::set_permissions(path, Permissions::from_mode(0o600))?;
     socket.listen(BACKLOG)
 }
 
 /// Removes `path` if it is a socket that nobody listens on, and nothing else.
-async fn remove_if_stale(path: &Path) -> Result<(), SocketError> {
+async fn remove_if_stale(path: &Path, address: &SocketAddress) -> Result<(), SocketError> {
     let failed = |source| SocketError::Io { path: path.into(), source };
     let found = match fs::symlink_metadata(path) {
         Ok(found) => found,
@@ -358,7 +360,7 @@ async fn remove_if_stale(path: &Path) -> Result<(), SocketError> {
     if !found.file_type().is_socket() {
         return Err(SocketError::NotASocket { path: path.into() });
     }
-    match timeout(LIVENESS_TIMEOUT, UnixStream::connect(path)).await {
+    match timeout(LIVENESS_TIMEOUT, UnixStream::connect(address.path())).await {
         Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => {
             fs::remove_file(path).map_err(failed)
         }
@@ -437,7 +439,7 @@ pub enum SocketError {
     )]
     InUse { path: PathBuf },
     #[error(
-        "`{}` is too long for a unix socket, which may have {most} bytes; set http.socket to a shorter path", .path.display()
+        "the name of `{}` is too long for a unix socket, whose path may have {most} bytes; set http.socket to a shorter path", .path.display()
     )]
     TooLong { path: PathBuf, most: usize },
     #[error("`{}` exists and is not a socket; move it away, or set http.socket to another path", .path.display())]

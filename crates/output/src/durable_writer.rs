@@ -174,12 +174,20 @@ impl DurableWriter {
         Ok(Spliced::Stored)
     }
 
-    /// Writes the bytes that only memory holds. If the file does not take them, memory keeps them.
+    /// Writes the bytes that only memory holds, of all segments. If a file does not take them, memory
+    /// keeps them.
     pub(crate) fn store_rest(&mut self, place: &WritePlace<'_>) {
         let _operation = place.dir.disk().begin();
-        if let Ok(file) = self.open_file(place) {
-            // The failure is counted.
-            write_unstored(place, &file).ok();
+        for segment in place.log.segments().iter().filter(|segment| segment.has_unstored()) {
+            let part = WritePlace { segment, ..*place };
+            if let Ok(file) = self.open_file(&part) {
+                // The failure is counted.
+                write_unstored(&part, &file).ok();
+            }
+            // A full segment gets no more bytes.
+            if !Arc::ptr_eq(segment, place.segment) && !segment.has_unstored() {
+                segment.shrink();
+            }
         }
     }
 

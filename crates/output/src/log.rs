@@ -21,12 +21,11 @@ use crate::counters::{DropReason, SpillOperation, Tier};
 use crate::file_name::LogName;
 use crate::index::{LogPosition, RECORD_BYTES, StreamRun};
 use crate::pipe_splice::{PipeState, pipe_state};
-use crate::positions::{PositionRecord, PositionWriter, TimeRecord};
+use crate::positions::{PositionRecord, PositionWriter};
 use crate::quota::TenantQuota;
 use crate::reader::LogReader;
 use crate::spill::{SpillDir, SpillFile};
 use crate::stored_prefix::{StoredPrefix, drop_reason, write_prefix};
-use crate::write_times::{WriteTimes, to_unix_ms};
 
 /// The largest block that is stored at once.
 const WRITE_BYTES: usize = 1024 * 1024;
@@ -185,19 +184,10 @@ impl LogWriter {
         self.next_mark = Some(times.mark(now, offset, previous));
         // Kept for the next server; it is written with the next bytes.
         if times.newest_start() != earlier
-            && let Some(durable) = &mut self.durable
-            && let Some(first) = earlier.and_then(to_unix_ms)
-            && let Some(time) = to_unix_ms(now)
+            && let (Some(durable), Some(earlier)) = (&mut self.durable, earlier)
         {
-            let last = previous.and_then(to_unix_ms).unwrap_or(time);
-            let record = TimeRecord { offset, time, previous: (first, last) };
-            durable.positions.push(PositionRecord::Time(record));
+            durable.positions.push_time(offset, now, (earlier, previous.unwrap_or(now)));
         }
-    }
-
-    /// Sets the times at which an earlier server wrote this log.
-    pub(crate) fn set_write_times(&self, times: WriteTimes) {
-        *self.log.write_times() = Some(Box::new(times));
     }
 
     /// `true` if the next bytes go to a file: because earlier bytes did, or because the log is
@@ -251,17 +241,8 @@ impl LogWriter {
     /// Stores the bytes that only memory holds. If the disk does not take them, memory keeps them.
     /// Blocks while the disk does.
     pub fn store_rest(&mut self) {
-        let segments = self.log.segments();
-        for segment in &segments {
-            if segment.has_unstored()
-                && let Some((durable, place)) = self.split_durable()
-            {
-                durable.store_rest(&WritePlace { segment, ..place });
-                let is_full = !Arc::ptr_eq(segment, &self.segment);
-                if is_full && !segment.has_unstored() {
-                    segment.shrink();
-                }
-            }
+        if let Some((durable, place)) = self.split_durable() {
+            durable.store_rest(&place);
         }
         if self.now.closed {
             self.segment.shrink();
@@ -296,9 +277,7 @@ impl LogWriter {
         if self.now.closed {
             return;
         }
-        if !self.has_unstored() {
-            self.segment.shrink();
-        }
+        self.segment.shrink_if_stored();
         self.now.closed = true;
         self.publish();
         self.log.write_times().take_if(|times| times.is_short());
@@ -371,10 +350,7 @@ impl LogWriter {
     }
 
     fn start_segment(&mut self) {
-        // Its file may still have to take bytes that only memory holds.
-        if !self.segment.has_unstored() {
-            self.segment.shrink();
-        }
+        self.segment.shrink_if_stored();
         let start = self.end();
         let store = match &mut self.durable {
             None => SegmentStore::Memory(Vec::new()),

@@ -9,12 +9,14 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
+use std::time::Instant;
 
 use flate2::Crc;
 
 use crate::counters::{DropReason, SpillOperation};
 use crate::index::{FileCut, LogPosition, Stream};
 use crate::spill::SpillFile;
+use crate::write_times::to_unix_ms;
 
 /// Bytes of one record: four numbers, kind, detail, two unused bytes and a checksum.
 pub(crate) const POSITION_BYTES: usize = 40;
@@ -218,9 +220,20 @@ impl PositionWriter {
         }
     }
 
-    /// Adds a cut, a segment or a time.
+    /// Adds a cut or a segment.
     pub(crate) fn push(&mut self, record: PositionRecord) {
         self.pending.push(record);
+    }
+
+    /// Adds a mark of the time at which the bytes from an offset on were written, with the first and
+    /// the last write before it.
+    pub(crate) fn push_time(&mut self, offset: u64, time: Instant, previous: (Instant, Instant)) {
+        let (first, last) = previous;
+        let times = (to_unix_ms(time), to_unix_ms(first), to_unix_ms(last));
+        if let (Some(time), Some(first), Some(last)) = times {
+            let record = TimeRecord { offset, time, previous: (first, last) };
+            self.pending.push(PositionRecord::Time(record));
+        }
     }
 
     /// Adds a loss, to the gap at the same offset if that is the last record.

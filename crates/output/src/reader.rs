@@ -177,7 +177,6 @@ impl LogReader {
         }
     }
 
-    #[cfg(test)]
     pub(crate) fn shared_log(&self) -> &SharedLog {
         &self.log
     }

@@ -291,7 +291,7 @@ pub fn reopen_log(
             // Everything was written within a second, not long before.
             times.mark(last_output, 0, None);
         }
-        writer.set_write_times(times);
+        *reader.shared_log().write_times() = Some(Box::new(times));
     }
     Ok((writer, reader))
 }

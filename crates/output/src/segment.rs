@@ -154,6 +154,13 @@ impl LogSegment {
         }
     }
 
+    /// Shrinks the segment, unless its file may still have to take bytes that only memory holds.
+    pub(crate) fn shrink_if_stored(&self) {
+        if !self.has_unstored() {
+            self.shrink();
+        }
+    }
+
     /// Releases spare memory, reserved quota and file descriptors. For a segment that gets no more
     /// bytes and whose bytes are stored: its files cannot be written any more.
     pub(crate) fn shrink(&self) {

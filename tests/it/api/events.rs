@@ -61,7 +61,8 @@ fn read_until(
             event.data = serde_json::from_str(data).expect("JSON");
         } else if line.is_empty() && !event.name.is_empty() {
             let read = std::mem::take(&mut event);
-            assert_eq!(read.is_end, read.name == "end", "{read:?}");
+            let is_over = read.name == "end" && read.data["state"] == "finished";
+            assert_eq!(read.is_end, is_over, "{read:?}");
             events.push(read.clone());
             if is_last(&read) {
                 return events;

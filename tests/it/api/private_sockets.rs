@@ -8,7 +8,10 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use super::{ApiAddress, ApiCaller};
-use crate::harness::{HttpRequest, Launch, Marker, TestServer, eventually, private_dir};
+use crate::harness::{
+    HttpRequest, Launch, Marker, TestServer, eventually, output_of, private_dir, text,
+    without_privileges,
+};
 
 fn socket_of(server: &TestServer) -> PathBuf {
     server.data().join(format!("servers/{}.sock", server.pid()))
@@ -88,6 +91,64 @@ fn a_socket_goes_with_its_server_and_a_stale_one_with_the_next() {
     assert!(live.exists());
     let _shared = Launch::http().data(data.path()).start();
     eventually("a shared server removes it, too", || !live.exists());
+}
+
+/// Runs a verb of the command line as the user of the server.
+#[track_caller]
+fn run_as_user(server: &TestServer, words: &[&str], arguments: &[&str]) -> String {
+    let mut command = server.sandbox().command_through(words);
+    command.args(arguments).arg("--data-dir").arg(server.data());
+    let output = output_of(command, "");
+    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    text(&output.stdout).to_owned()
+}
+
+#[test]
+fn a_long_path_of_the_data_directory_hides_no_jobs() {
+    let data = private_dir();
+    let deep = data.path().join("d".repeat(70)).join("e".repeat(70));
+    fs::create_dir_all(&deep).expect("a directory of ours");
+    fs::set_permissions(&deep, fs::Permissions::from_mode(0o700)).expect("our own");
+    let mut server = Launch::stdio().structured().data(&deep).start();
+    let job = server.start("echo deep; read line");
+    eventually("the socket is there", || socket_of(&server).exists());
+    assert!(socket_of(&server).as_os_str().len() > 107);
+    eventually("it listens", || {
+        run_as_user(&server, &[], &["jobs"]).contains("echo deep; read line")
+    });
+    let log = || run_as_user(&server, &[], &["logs", &job.to_string()]);
+    eventually("its output is there", || log() == "deep\n");
+    server.signal(Signal::KILL);
+    server.wait_exit();
+    let stale = socket_of(&server);
+    assert!(stale.exists());
+    let next = Launch::stdio().data(&deep).start();
+    eventually("the stale one is removed", || !stale.exists());
+    assert!(run_as_user(&next, &[], &["jobs"]).is_empty());
+}
+
+#[test]
+fn an_unprivileged_user_reaches_the_socket_and_a_job_of_that_user_does_not() {
+    let config = "[confinement]\nprofile = \"none\"\n";
+    let mut server = Launch::stdio().structured().config(config).unprivileged().start();
+    let words = without_privileges();
+    let job = server.start("read line");
+    eventually("the socket is there", || socket_of(&server).exists());
+    eventually("the user sees the job", || {
+        run_as_user(&server, words, &["jobs"]).contains("read line")
+    });
+    let command = script(&socket_of(&server));
+    for command in [command.clone(), format!("setsid env -i PATH=$PATH {command}")] {
+        let answer = server.run(&command).0.to_string();
+        assert!(answer.contains("403") && answer.contains("caller_is_job"), "{answer}");
+    }
+    let mut direct = server.sandbox().command_through(words);
+    direct.args(["show", &job.to_string(), "--json", "--data-dir"]).arg(server.data());
+    let shown = output_of(direct, "");
+    assert!(text(&shown.stdout).contains("\"running\""), "{}", text(&shown.stderr));
+    run_as_user(&server, words, &["stop", &job.to_string()]);
+    let ended = server.call("wait_jobs", json!({"jobs": [job]})).ok().0.to_string();
+    assert!(ended.contains("stopped"), "{ended}");
 }
 
 #[test]

@@ -33,6 +33,7 @@ const ROWS: &[&[&str]] = &[
         "private_files",
         "setting_values",
         "size",
+        "socket_address",
         "spec",
         "task_limit",
         "trace",
