@@ -104,13 +104,13 @@ fn error_fields(error: &ServerRequestError) -> Value {
 }
 
 /// A job after the request to stop it.
-struct StoppedJob {
+struct StopResult {
     name: String,
     was_finished: bool,
     state: Value,
 }
 
-impl StoppedJob {
+impl StopResult {
     /// Formats the result as `3: stopped by a client; tree ended (SIGTERM)`.
     fn format(&self, has_colors: bool) -> String {
         let view = JobView(&self.state);
@@ -128,7 +128,7 @@ async fn stop(
     flags: &StopFlags,
     servers: &ServerSet,
     name: &JobName,
-) -> Result<StoppedJob, ServerRequestError> {
+) -> Result<StopResult, ServerRequestError> {
     let job = servers.find_job(name, flags.jobs.scope()).await?;
     let was_finished = JobView(&job.state).is_finished();
     let url = job.url("/stop", &[]);
@@ -137,7 +137,7 @@ async fn stop(
         let grace = flags.grace.unwrap_or_default();
         state = wait_for_end(&job, Some(Instant::now() + grace + END_TIMEOUT)).await?;
     }
-    Ok(StoppedJob { name: job.name, was_finished, state })
+    Ok(StopResult { name: job.name, was_finished, state })
 }
 
 #[cfg(test)]
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn a_finished_job_is_told_from_a_stopped_one() {
         let stopped = |was_finished, state| {
-            StoppedJob { name: "3".into(), was_finished, state }.format(false)
+            StopResult { name: "3".into(), was_finished, state }.format(false)
         };
         let exited = json!({"state": "finished", "outcome": "exited", "exit_code": 0});
         assert_eq!(stopped(true, exited), "3: had already finished (exit 0)\n");

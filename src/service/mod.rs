@@ -10,8 +10,8 @@ mod confinement;
 mod files;
 mod foreign_reads;
 mod handle;
+mod job_output_reader;
 mod output;
-mod output_follower;
 mod restore;
 mod seen_output;
 mod submission;
@@ -29,8 +29,8 @@ pub use confinement::{
 };
 pub use files::{DirectoryEntry, DirectoryListing, FileError, FileKind, FilePage, WriteOutcome};
 pub use handle::{AfterDrain, ForeignAccess, JobService, LiveSettings, ServiceSettings};
+pub use job_output_reader::{FollowError, JobOutputReader, OutputPiece};
 pub use output::{ContentKind, JobOutput};
-pub use output_follower::{FollowError, OutputFollower, OutputPiece};
 pub use restore::PreviousServer;
 pub use seen_output::SeenOutput;
 pub use submission::{

@@ -28,7 +28,7 @@ use super::request::{ApiError, ApiState, QueryParams};
 use super::start_position::read_start;
 use crate::mcp::JobDetail;
 use crate::service::{
-    CallerIdentity, DropReason, ForeignAccess, JobHandle, JobPhase, JobStatus, OutputFollower,
+    CallerIdentity, DropReason, ForeignAccess, JobHandle, JobOutputReader, JobPhase, JobStatus,
     OutputPiece, StartAt,
 };
 use crate::spec::Stream;
@@ -59,14 +59,14 @@ pub(in crate::http) async fn job_stream(
     let start = last_id.map_or(start, |id| StartAt::Position(id.position()));
     let follows = params.choice("follow", &FOLLOW_VALUES)?.unwrap_or(true);
     let job = access.find(&api, &job, ForeignAccess::ReadOutput).await?;
-    let follower = OutputFollower::open(&job, stream, start).await?;
-    if matches!(last_id, Some(EventId::End(_))) && follower.is_at_end() {
+    let reader = JobOutputReader::open(&job, stream, start).await?;
+    if matches!(last_id, Some(EventId::End(_))) && reader.is_at_end() {
         // A browser's `EventSource` connects again after the end, until it gets this status.
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::NO_CONTENT;
         return Ok(response);
     }
-    let until = (!follows).then(|| follower.length());
+    let until = (!follows).then(|| reader.length());
     let mut keep_alive = interval_at(Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
     keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let status = job.watch_status();
@@ -74,7 +74,7 @@ pub(in crate::http) async fn job_stream(
         api,
         access,
         job,
-        follower,
+        reader,
         until,
         status,
         shown: None,
@@ -137,7 +137,7 @@ struct JobEvents {
     api: Arc<ApiState>,
     access: JobAccess,
     job: JobHandle,
-    follower: OutputFollower,
+    reader: JobOutputReader,
     /// The length of the output at the beginning, if no later output is wanted.
     until: Option<u64>,
     status: watch::Receiver<JobStatus>,
@@ -176,14 +176,14 @@ impl JobEvents {
     /// Waits for output, for another state, or for the time of a comment. `None` if the server ends or
     /// the output cannot be read: the client comes back for the rest.
     async fn next_output(&mut self) -> Option<Bytes> {
-        if self.until.is_some_and(|until| self.follower.position() >= until) {
+        if self.until.is_some_and(|until| self.reader.position() >= until) {
             return Some(self.end_event().await);
         }
         let piece = tokio::select! {
             biased;
             () = self.api.streams.cancelled() => return None,
             Ok(()) = self.status.changed() => return Some(self.state_event().await),
-            piece = self.follower.peek() => piece,
+            piece = self.reader.peek() => piece,
             _ = self.keep_alive.tick() => return Some(comment()),
         };
         match piece.inspect_err(|error| events::output_unreadable(self.job.id(), error)).ok()? {
@@ -193,14 +193,14 @@ impl JobEvents {
             }
             OutputPiece::Missing(hole) => {
                 let (from, to) = (hole.range.start, hole.range.end);
-                self.follower.advance(to - from);
+                self.reader.advance(to - from);
                 let why = hole.why.word();
                 let data = json!({"from": from, "to": to, "bytes": to - from, "why": why});
                 Some(format_event("gap", EventId::Position(to), &data))
             }
             OutputPiece::Lost { bytes, why } => {
-                self.follower.mark_loss_known(bytes);
-                let at = self.follower.position();
+                self.reader.mark_loss_known(bytes);
+                let at = self.reader.position();
                 let why = why.map(DropReason::word);
                 let data = json!({"from": at, "to": at, "bytes": bytes, "why": why});
                 Some(format_event("gap", EventId::Position(at), &data))
@@ -223,7 +223,7 @@ impl JobEvents {
             biased;
             () = self.api.streams.cancelled() => None,
             Ok(()) = self.status.changed() => Some(self.state_event().await),
-            () = self.follower.wait_for_more(peeked) => Some(Bytes::new()),
+            () = self.reader.wait_for_more(peeked) => Some(Bytes::new()),
             _ = self.keep_alive.tick() => Some(comment()),
         }
     }
@@ -246,8 +246,8 @@ impl JobEvents {
 
     async fn end_event(&mut self) -> Bytes {
         self.next = NextEvent::Nothing;
-        let length = self.follower.position();
-        let is_complete = self.follower.is_at_end();
+        let length = self.reader.position();
+        let is_complete = self.reader.is_at_end();
         let id = if is_complete { EventId::End(length) } else { EventId::Position(length) };
         format_event("end", id, &self.describe().await)
     }
@@ -259,7 +259,7 @@ impl JobEvents {
             return None;
         }
         self.shown = Some(phase);
-        let id = EventId::Position(self.follower.position());
+        let id = EventId::Position(self.reader.position());
         Some(format_event("state", id, &self.describe().await))
     }
 
@@ -273,7 +273,7 @@ impl JobEvents {
     }
 
     fn output_event(&mut self, stream: Option<Stream>, bytes: &[u8]) -> Bytes {
-        self.follower.advance(bytes.len() as u64);
+        self.reader.advance(bytes.len() as u64);
         let mut data = match str::from_utf8(bytes) {
             Ok(text) => json!({"text": text}),
             Err(_) => json!({"base64": STANDARD.encode(bytes)}),
@@ -281,7 +281,7 @@ impl JobEvents {
         if let Some(stream) = stream {
             data["stream"] = json!(stream.name());
         }
-        format_event("output", EventId::Position(self.follower.position()), &data)
+        format_event("output", EventId::Position(self.reader.position()), &data)
     }
 }
 

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::output::{DROPPED_BYTES, GAPS, START, format_holes, set_header};
 use super::request::{ApiError, ApiState};
 use crate::ids::JobId;
-use crate::service::{JobHandle, OutputFollower, OutputPiece, StartAt};
+use crate::service::{JobHandle, JobOutputReader, OutputPiece, StartAt};
 use crate::spec::Stream;
 use crate::telemetry::events;
 
@@ -25,11 +25,11 @@ pub(super) async fn follow_response(
     stream: Option<Stream>,
     start: StartAt,
 ) -> Result<Response, ApiError> {
-    let follower = OutputFollower::open(job, stream, start).await?;
-    let position = follower.position();
-    let holes = follower.find_holes().await?;
+    let reader = JobOutputReader::open(job, stream, start).await?;
+    let position = reader.position();
+    let holes = reader.find_holes().await?;
     let dropped = job.output().progress().dropped_bytes;
-    let body = FollowBody { job: job.id(), follower, streams: api.streams.clone() };
+    let body = FollowBody { job: job.id(), reader, streams: api.streams.clone() };
     let mut response = Response::new(Body::from_stream(stream::try_unfold(body, FollowBody::next)));
     let headers = response.headers_mut();
     set_header(headers, START, &position.to_string())?;
@@ -51,7 +51,7 @@ pub(super) async fn follow_response(
 /// The body of a response that follows a job.
 struct FollowBody {
     job: JobId,
-    follower: OutputFollower,
+    reader: JobOutputReader,
     /// Cancelled when the server ends.
     streams: CancellationToken,
 }
@@ -61,18 +61,18 @@ impl FollowBody {
         loop {
             let piece = tokio::select! {
                 biased;
-                piece = self.follower.peek() => piece,
+                piece = self.reader.peek() => piece,
                 () = self.streams.cancelled() => Err(io::ErrorKind::ConnectionAborted.into()),
             };
             match piece.inspect_err(|error| self.report(error))? {
                 OutputPiece::Bytes { bytes, .. } => {
-                    self.follower.advance(bytes.len() as u64);
+                    self.reader.advance(bytes.len() as u64);
                     return Ok(Some((bytes.into(), self)));
                 }
                 OutputPiece::Missing(hole) => {
-                    self.follower.advance(hole.range.end - hole.range.start);
+                    self.reader.advance(hole.range.end - hole.range.start);
                 }
-                OutputPiece::Lost { bytes, .. } => self.follower.mark_loss_known(bytes),
+                OutputPiece::Lost { bytes, .. } => self.reader.mark_loss_known(bytes),
                 OutputPiece::End => return Ok(None),
             }
         }

@@ -12,7 +12,7 @@ use crate::http::routes::Route;
 use crate::mcp::job_request_schema;
 
 /// One method of a route.
-struct Operation {
+struct ApiOperation {
     method: &'static str,
     route: Route,
     summary: &'static str,
@@ -40,15 +40,15 @@ enum ResponseBody {
 const TENANT: &[&str] = &["tenant"];
 
 /// Lists every operation of the API.
-fn operations() -> Vec<Operation> {
+fn operations() -> Vec<ApiOperation> {
     let mut operations = job_operations();
     operations.append(&mut operator_operations());
     operations
 }
 
 /// Lists the operations about jobs, and about the server and its API.
-fn job_operations() -> Vec<Operation> {
-    let read = |route, summary, params, response| Operation {
+fn job_operations() -> Vec<ApiOperation> {
+    let read = |route, summary, params, response| ApiOperation {
         method: "get",
         route,
         summary,
@@ -57,7 +57,7 @@ fn job_operations() -> Vec<Operation> {
         body: None,
         response,
     };
-    let act = |route, summary, params, body, response| Operation {
+    let act = |route, summary, params, body, response| ApiOperation {
         method: "post",
         route,
         summary,
@@ -98,8 +98,8 @@ fn job_operations() -> Vec<Operation> {
 }
 
 /// Lists the operations of operators.
-fn operator_operations() -> Vec<Operation> {
-    let operate = |method, route, summary, body| Operation {
+fn operator_operations() -> Vec<ApiOperation> {
+    let operate = |method, route, summary, body| ApiOperation {
         method,
         route,
         summary,
@@ -229,7 +229,7 @@ fn error_schema() -> Value {
     json!({"type": "object", "required": ["error"], "properties": {"error": error}})
 }
 
-impl Operation {
+impl ApiOperation {
     fn to_json(&self) -> Value {
         let mut parameters: Vec<Value> = self.params.iter().copied().map(describe_param).collect();
         if self.route.path("").contains("{id}") {
@@ -408,7 +408,7 @@ mod tests {
             .map(|methods| methods.as_object().unwrap().len())
             .sum();
         assert_eq!(methods, operations().len(), "each operation once");
-        let mut ids: Vec<String> = operations().iter().map(Operation::id).collect();
+        let mut ids: Vec<String> = operations().iter().map(ApiOperation::id).collect();
         ids.sort();
         ids.dedup();
         assert_eq!(ids.len(), operations().len());

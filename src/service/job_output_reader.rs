@@ -8,7 +8,7 @@ use crate::spec::{Stream, StreamMode};
 
 /// Reads the output of a job from a position on, until it is complete.
 #[derive(Debug)]
-pub struct OutputFollower {
+pub struct JobOutputReader {
     log: LogReader,
     streams: FollowedStreams,
     position: u64,
@@ -49,7 +49,7 @@ pub enum FollowError {
     Read(io::Error),
 }
 
-impl OutputFollower {
+impl JobOutputReader {
     /// Opens the output of a job, or one stream of it, at a place.
     ///
     /// # Errors
