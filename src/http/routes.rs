@@ -21,7 +21,7 @@ use super::auth::{Authenticator, Credential, WELL_KNOWN};
 use super::guard::{HeadRules, METRICS_PATH, RequestGuard, denied_response, guard_request};
 use super::mcp_endpoint::McpEndpoint;
 use super::probes::{MetricsRenderer, Readiness};
-use super::runbooks::runbook_response;
+use super::runbooks::{list_runbook_paths, runbook_response};
 use super::settings::{HttpServerSettings, OfferedRoutes};
 use super::{mcp_endpoint, probes};
 use crate::mcp::{Handler, trace_context_from_headers};
@@ -40,8 +40,8 @@ pub struct HttpServices {
 }
 
 /// Paths of other routes, which the MCP endpoint cannot use.
-pub(super) const RESERVED_PATHS: [&str; 5] =
-    ["/healthz", "/readyz", METRICS_PATH, "/api", WELL_KNOWN];
+pub(super) const RESERVED_PATHS: [&str; 6] =
+    ["/healthz", "/readyz", METRICS_PATH, "/api", WELL_KNOWN, "/runbooks"];
 
 /// Builds the router of a server that listens on `bound`. Cancelling `streams` ends all open
 /// responses and MCP sessions.
@@ -59,6 +59,7 @@ pub(super) fn build_router(
         public_paths: public
             .map(|route| route.path(&settings.path))
             .chain(settings.auth.metadata_path())
+            .chain(list_runbook_paths())
             .collect(),
         max_body_bytes: settings.max_body_bytes,
         body_timeout: settings.body_timeout,
@@ -154,8 +155,8 @@ fn metadata_route(auth: Authenticator) -> MethodRouter {
 }
 
 /// Answers paths that are not a route: with the OAuth metadata of a resource that clients know by
-/// another path than ours, as behind a proxy, with a runbook, or with 404. It is not a route because that path may
-/// contain any characters.
+/// another path than ours, as behind a proxy, with a runbook, or with 404. It is not a route because
+/// that path may contain any characters.
 fn fallback(auth: Authenticator) -> MethodRouter {
     let path = auth.metadata_path();
     any(move |request: Request| async move {

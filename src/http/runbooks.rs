@@ -32,6 +32,12 @@ pub(super) fn runbook_response(method: &Method, path: &str) -> Option<Response> 
     Some(([(CONTENT_TYPE, PLAIN_TEXT)], page).into_response())
 }
 
+/// Returns the path of every page. They need no token: whoever follows the link of an alert has none,
+/// and they are the same on every server.
+pub(super) fn list_runbook_paths() -> impl Iterator<Item = String> {
+    PAGES.iter().map(|(name, _)| format!("{FOLDER}{name}.md"))
+}
+
 fn find_page(path: &str) -> Option<&'static str> {
     let name = path.strip_prefix(FOLDER)?;
     let name = name.strip_suffix(".md").unwrap_or(name);
@@ -54,6 +60,7 @@ mod tests {
             files.map(|file| file.file_name().to_string_lossy().into_owned()).collect();
         let pages: BTreeSet<String> = PAGES.iter().map(|(name, _)| format!("{name}.md")).collect();
         assert_eq!(pages, files);
+        assert_eq!(list_runbook_paths().count(), PAGES.len());
         for (name, text) in PAGES {
             assert_eq!(find_page(&format!("/runbooks/{name}.md")), Some(text));
             assert_eq!(find_page(&format!("/runbooks/{name}")), Some(text));

@@ -52,6 +52,14 @@ fn every_route_answers_a_friendly_client() {
 }
 
 #[test]
+fn a_runbook_needs_no_token() {
+    let mut server = Launch::http().guarded().start_silent();
+    for (path, status) in [("/runbooks/ShellyardDown.md", 200), ("/runbooks/other.md", 401)] {
+        assert_eq!(status_of(&mut server, &HttpRequest::get(path)), status, "{path}");
+    }
+}
+
+#[test]
 fn every_route_refuses_a_foreign_host() {
     let mut server = Launch::http().start();
     for route in ROUTES {
