@@ -28,8 +28,8 @@ use crate::outcome::LimitKind;
 use crate::process::{self, HostLoad, ProcessTree, TreeLoad};
 use crate::telemetry::events;
 
-/// The watchdog of one server. Clones are cheap and share its thread, which ends with the last of
-/// them and of the [`Watch`]es.
+/// The watchdog of one server. Clones are cheap and share its thread, which ends with the last clone
+/// and the last watched job.
 #[derive(Debug, Clone, Default)]
 pub struct Watchdog {
     handle: Arc<WatchdogHandle>,

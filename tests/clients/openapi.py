@@ -6,6 +6,7 @@ Prints one line for each check and, last, `N passed, N failed`.
 """
 
 import json
+import os
 import sys
 import tempfile
 import urllib.request
@@ -49,4 +50,4 @@ def main(binary):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(os.path.abspath(sys.argv[1])))

@@ -191,6 +191,15 @@ impl DurableWriter {
         }
     }
 
+    /// Ends the writing of the positions of a closed log, unless only memory holds some bytes.
+    pub(crate) fn end_positions(&self, log: &SharedLog) {
+        if let Some(file) = self.positions.file()
+            && !log.has_unstored()
+        {
+            file.end_writing();
+        }
+    }
+
     /// The file of the segment, with all records before the next byte, which comes from `stream`.
     fn prepare_file(
         &mut self,

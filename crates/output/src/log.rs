@@ -77,14 +77,11 @@ pub fn open_durable_log(
     name: LogName,
 ) -> (LogWriter, LogReader) {
     let charge = bounds.quota.open_charge();
-    let segment = LogSegment::new(LogPosition::default(), new_durable_store(), charge);
+    let segment =
+        LogSegment::new(LogPosition::default(), SegmentStore::Durable(DurableBytes::new()), charge);
     let content = LogContent::new(Arc::new(segment));
     let durable = DurableWriter::new(name, PositionWriter::new());
     LogWriter::open(settings, bounds, content, LogProgress::default(), Some(durable))
-}
-
-fn new_durable_store() -> SegmentStore {
-    SegmentStore::Durable(DurableBytes::new())
 }
 
 /// The result of [`LogWriter::append_from`].
@@ -229,7 +226,7 @@ impl LogWriter {
     /// `true` if only memory holds some bytes of a durable log.
     #[must_use]
     pub fn has_unstored(&self) -> bool {
-        self.durable.is_some() && self.log.segments().iter().any(|segment| segment.has_unstored())
+        self.durable.is_some() && self.log.has_unstored()
     }
 
     /// Waits until it is time to store the bytes that only memory holds.
@@ -245,8 +242,14 @@ impl LogWriter {
             durable.store_rest(&place);
         }
         if self.now.closed {
-            self.segment.shrink();
+            self.end_files();
         }
+    }
+
+    /// Ends the writing of the files of a closed log, unless only memory holds some bytes.
+    fn end_files(&self) {
+        self.segment.shrink_if_stored();
+        self.durable.iter().for_each(|durable| durable.end_positions(&self.log));
     }
 
     /// Waits for a permit to write to the disk. The permits bound the number of threads that wait
@@ -277,13 +280,12 @@ impl LogWriter {
         if self.now.closed {
             return;
         }
-        self.segment.shrink_if_stored();
+        self.end_files();
         self.now.closed = true;
         self.publish();
         self.log.write_times().take_if(|times| times.is_short());
         if self.durable.is_some() {
-            let dir = &self.settings.spill_dir;
-            self.log.segments().iter().for_each(|segment| segment.keep_memory(dir));
+            self.log.keep_memory(&self.settings.spill_dir);
         }
     }
 
@@ -356,7 +358,7 @@ impl LogWriter {
             None => SegmentStore::Memory(Vec::new()),
             Some(durable) => {
                 durable.positions.push(PositionRecord::Segment(start));
-                new_durable_store()
+                SegmentStore::Durable(DurableBytes::new())
             }
         };
         let charge = self.bounds.quota.open_charge();

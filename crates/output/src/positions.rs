@@ -3,7 +3,8 @@
 //! order in which they came.
 //!
 //! A record is written before the bytes after it, so that a crash leaves at most records without
-//! bytes. A log of one stream that was written within a second, with nothing missing, has no such file.
+//! bytes; the mark of a time may come with the bytes after those. A log of one stream that was written
+//! within a second, with nothing missing, has no such file.
 
 use std::fs::File;
 use std::io;

@@ -162,7 +162,8 @@ impl LogSegment {
     }
 
     /// Releases spare memory, reserved quota and file descriptors. For a segment that gets no more
-    /// bytes and whose bytes are stored: its files cannot be written any more.
+    /// bytes and whose bytes are stored: its own files cannot be written any more. The positions
+    /// belong to all segments, and the writer of the log ends them.
     pub(crate) fn shrink(&self) {
         let mut inner = self.lock();
         inner.index_mut().shrink();
@@ -181,7 +182,7 @@ impl LogSegment {
             }
             SegmentStore::Compressed(_) => None,
         };
-        let files = [spilled, inner.run_file(), inner.positions.clone()];
+        let files = [spilled, inner.run_file()];
         drop(inner);
         files.into_iter().flatten().for_each(|file| file.end_writing());
     }

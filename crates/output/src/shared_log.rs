@@ -342,6 +342,16 @@ impl SharedLog {
         self.lock().content.gaps()
     }
 
+    /// `true` if only memory holds some bytes of a durable log.
+    pub(crate) fn has_unstored(&self) -> bool {
+        self.lock().content.iter_segments().any(|segment| segment.has_unstored())
+    }
+
+    /// Keeps the memory of a closed durable log for a while.
+    pub(crate) fn keep_memory(&self, dir: &SpillDir) {
+        self.segments().iter().for_each(|segment| segment.keep_memory(dir));
+    }
+
     /// All segments, in order.
     pub(crate) fn segments(&self) -> Vec<Arc<LogSegment>> {
         self.lock().content.segments()

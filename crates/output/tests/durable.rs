@@ -205,6 +205,41 @@ fn bytes_of_full_segments_are_stored_once_the_disk_answers() {
     assert_eq!(read(&again), b"first head; second; third");
 }
 
+/// Writes so many logs that no other file stays open by chance, while the result exists.
+fn write_other_logs(settings: &LogStorage) -> Vec<LogReader> {
+    let write = |number: u32| {
+        let name = LogName::new(&format!("other-{number}")).unwrap();
+        let (mut writer, reader) = open_durable_log(settings, everything(), name);
+        writer.append(Stream::Stdout, b"x");
+        writer.close();
+        reader
+    };
+    (0..20).map(write).collect()
+}
+
+#[test]
+fn positions_can_be_written_after_full_segments_and_many_other_files() {
+    let mut store = Store::new(0);
+    let (mut writer, _) = open_durable_log(&store.settings, bounds(KeepOutput::Ends(20)), name());
+    let write = |writer: &mut LogWriter| {
+        // The streams alternate, so that positions are written.
+        for stream in [Stream::Stdout, Stream::Stderr].into_iter().cycle().take(20) {
+            writer.append(stream, b"abc");
+        }
+        assert_eq!(writer.append(Stream::Stdout, b"d").dropped_bytes, 0);
+    };
+    write(&mut writer);
+    let others = write_other_logs(&store.settings);
+    write(&mut writer);
+    drop((writer, others));
+    store.restart();
+    let ends = bounds(KeepOutput::Ends(20));
+    let (mut writer, reader) = reopen_log(&store.settings, ends, name()).unwrap();
+    let _others = write_other_logs(&store.settings);
+    write(&mut writer);
+    assert_eq!(reader.progress().dropped_bytes, 0);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
 

@@ -932,7 +932,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_process_that_waits_for_input_is_recognised() {
-        use LaunchStdin::{Null, Pipe, Terminal};
+        use LaunchStdin::{Null, Pipe};
+        let terminal = LaunchStdin::Terminal(TerminalSize::DEFAULT);
         const POLL: &str = "exec python3 -c 'import select, socket\nfiles = select.poll(); \
             files.register(0, select.POLLIN); FILES print(\"up\", flush=True); files.poll()'";
         let polls = |also: &str| POLL.replace("FILES", also);
@@ -946,17 +947,17 @@ mod tests {
         for (stdin, text, expected) in [
             (Pipe, "echo up; cat".to_owned(), InputWait::Reads),
             (Pipe, "echo up; read x".to_owned(), InputWait::Reads),
-            (Terminal, "echo up; read x".to_owned(), InputWait::Reads),
-            (Terminal, "echo up; read x </dev/tty".to_owned(), InputWait::Reads),
-            (Terminal, polls(""), InputWait::Polls),
+            (terminal, "echo up; read x".to_owned(), InputWait::Reads),
+            (terminal, "echo up; read x </dev/tty".to_owned(), InputWait::Reads),
+            (terminal, polls(""), InputWait::Polls),
             (Pipe, polls(""), InputWait::Polls),
-            (Terminal, polls(pair), InputWait::Polls),
-            (Terminal, polls(socket), InputWait::InputOrNetwork),
-            (Terminal, polls(&without_input), InputWait::No),
+            (terminal, polls(pair), InputWait::Polls),
+            (terminal, polls(socket), InputWait::InputOrNetwork),
+            (terminal, polls(&without_input), InputWait::No),
             (Pipe, reads_beside("time.sleep(1000)"), InputWait::Polls),
-            (Terminal, reads_beside("time.sleep(1000)"), InputWait::Polls),
+            (terminal, reads_beside("time.sleep(1000)"), InputWait::Polls),
             (Pipe, reads_beside("while True: pass"), InputWait::No),
-            (Terminal, "echo up; sleep 1000; true".to_owned(), InputWait::No),
+            (terminal, "echo up; sleep 1000; true".to_owned(), InputWait::No),
             (Pipe, "echo up; sleep 1000; true".to_owned(), InputWait::No),
             (Pipe, "echo up; sleep 1000 | cat".to_owned(), InputWait::No),
             (Null, "echo up; sleep 1000; true".to_owned(), InputWait::No),
