@@ -33,6 +33,8 @@ impl SocketAddress {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(io::ErrorKind::InvalidInput.into());
         };
+        // The parent of a bare name is empty.
+        let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory =
             OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(parent)?;
@@ -89,7 +91,9 @@ mod tests {
     fn a_short_path_is_its_own_address_and_a_long_name_has_none() {
         let short = SocketAddress::new(Path::new("/no/such/yard.sock")).unwrap();
         assert_eq!(short.path(), Path::new("/no/such/yard.sock"));
-        let long = Path::new("/tmp").join("x".repeat(200));
-        assert_eq!(SocketAddress::new(&long).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        let name = PathBuf::from("x".repeat(200));
+        for long in [Path::new("/tmp").join(&name), name] {
+            assert_eq!(SocketAddress::new(&long).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        }
     }
 }

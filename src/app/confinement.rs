@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::AppError;
 use super::rules;
-use crate::config::{Environment, Loaded, Settings};
+use crate::config::{Environment, Loaded, Settings, SocketSetting};
 use crate::confinement::{SandboxPaths, SandboxProfile};
 use crate::ids::TenantId;
 use crate::process::Host;
@@ -113,7 +113,12 @@ pub(super) fn sandbox_paths(
     let home = environment.home();
     let credentials = home.iter().flat_map(|home| CREDENTIALS.map(|name| home.join(name)));
     let own = [&settings.http.token_file, &settings.http.tls_key, &settings.audit.file];
-    let own = own.into_iter().flatten().chain([&settings.server.data_dir]).cloned();
+    let socket = match &settings.http.socket {
+        SocketSetting::At(path) => Some(path),
+        SocketSetting::Default | SocketSetting::Off => None,
+    };
+    // A socket with a long path is not found in the kernel's list of sockets.
+    let own = own.into_iter().flatten().chain([&settings.server.data_dir]).chain(socket).cloned();
     let session_dir = format!("/run/user/{}", environment.user_id()).into();
     let services = SERVICES.map(PathBuf::from).into_iter().chain([session_dir]);
     let hidden =
