@@ -23,7 +23,7 @@ use crate::cli::greeting::{self, ServedAt};
 use crate::cli::terminal;
 use crate::config::{Changes, ConfigSources, Loaded, LogFormat, Settings, load};
 use crate::http::{
-    HttpServices, MetricsRenderer, Readiness, ReloadedSettings, ServedBy, Server, ServerControl,
+    ApiProcess, HttpServices, MetricsRenderer, Readiness, ReloadedSettings, Server, ServerControl,
     ServerKind, UpgradeControl,
 };
 use crate::journal::Journal;
@@ -410,8 +410,8 @@ impl App {
 }
 
 /// Describes this process, which has just started to serve.
-fn describe_process(kind: ServerKind) -> ServedBy {
-    ServedBy { kind, pid: std::process::id(), started: SystemTime::now() }
+fn describe_process(kind: ServerKind) -> ApiProcess {
+    ApiProcess { kind, pid: std::process::id(), started: SystemTime::now() }
 }
 
 /// Creates the directory for temporary files of jobs, and starts the thread that follows all processes.

@@ -77,7 +77,7 @@ impl MissingOutput {
                 );
             }
             "truncated" => "the job keeps only the beginning and the end of a large output",
-            "cut" => "its file was cut by another program",
+            "cut" => "its file does not have them",
             "disk_full" => "the disk was full",
             "io_error" => "the disk failed",
             "store_full" => "the store of all outputs was full",
@@ -319,7 +319,7 @@ mod tests {
     fn missing_bytes_are_counted_and_explained() {
         let gap = |data| MissingOutput::new(&data).format();
         let cut = json!({"from": 1000, "to": 1_235_567, "why": "cut"});
-        let line = "[… 1,234,567 bytes are missing: its file was cut by another program …]";
+        let line = "[… 1,234,567 bytes are missing: its file does not have them …]";
         assert_eq!(gap(cut), line);
         let unexplained = json!({"from": 5, "to": 6, "why": "\u{1b}"});
         assert_eq!(gap(unexplained), "[… 1 byte is missing: it was not kept …]");

@@ -34,7 +34,7 @@ mod settings;
 mod tls;
 
 pub use api::{
-    ReloadedSettings, ServedBy, ServerControl, ServerGeneration, ServerKind, UpgradeControl,
+    ApiProcess, ReloadedSettings, ServerControl, ServerGeneration, ServerKind, UpgradeControl,
 };
 pub use listen::{HttpError, InheritedListeners, SocketError};
 pub use peer::JobDetection;

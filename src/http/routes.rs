@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::api::{
-    ApiError, ApiState, MissingRole, ServedBy, ServerControl, event_stream, job_actions, jobs,
+    ApiError, ApiProcess, ApiState, MissingRole, ServerControl, event_stream, job_actions, jobs,
     openapi, operator, output, server, upgrade,
 };
 use super::auth::{Authenticator, Credential, WELL_KNOWN};
@@ -36,7 +36,7 @@ pub struct HttpServices {
     pub metrics: MetricsRenderer,
     pub readiness: watch::Receiver<Readiness>,
     pub control: ServerControl,
-    pub process: ServedBy,
+    pub process: ApiProcess,
 }
 
 /// Paths of other routes, which the MCP endpoint cannot use.

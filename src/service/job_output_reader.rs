@@ -1,10 +1,16 @@
 //! A job's output, read piece by piece while the job writes it.
 
 use std::io;
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
 
 use crate::job::{JobHandle, StreamError};
-use crate::output::{DropReason, FollowedStreams, Hole, LogPiece, LogReader, StartAt};
+use crate::output::{FollowedStreams, Hole, LogPiece, LogReader, LostBytes, StartAt};
 use crate::spec::{Stream, StreamMode};
+
+/// The time in which losses at one position are told together.
+const LOSS_TIME: Duration = Duration::from_secs(1);
 
 /// Reads the output of a job from a position on, until it is complete.
 #[derive(Debug)]
@@ -29,11 +35,7 @@ pub enum OutputPiece {
     /// Positions whose bytes were not kept.
     Missing(Hole),
     /// Bytes that were lost right before the position. They have no positions.
-    Lost {
-        bytes: u64,
-        /// The reason for the last loss in this output.
-        why: Option<DropReason>,
-    },
+    Lost(LostBytes),
     /// Nothing more will come.
     End,
 }
@@ -81,6 +83,22 @@ impl JobOutputReader {
         self.position
     }
 
+    /// The number of bytes that were lost right before the position, as far as the caller knows.
+    #[must_use]
+    pub const fn known_lost(&self) -> u64 {
+        self.known_lost
+    }
+
+    /// The next bytes that were lost right before the position and of which the caller does not know.
+    /// Of one stream, no loss is known.
+    #[must_use]
+    pub fn find_loss(&self) -> Option<LostBytes> {
+        match self.streams.only() {
+            None => self.log.find_loss(self.position, self.known_lost),
+            Some(_) => None,
+        }
+    }
+
     /// The length of the output now.
     #[must_use]
     pub fn length(&self) -> u64 {
@@ -104,21 +122,50 @@ impl JobOutputReader {
 
     /// Returns what stands at the position now, and waits for it if necessary. The position stays
     /// until [`advance`](Self::advance), and a loss is repeated until
-    /// [`mark_loss_known`](Self::mark_loss_known). Dropping the future loses nothing.
+    /// [`mark_loss_known`](Self::mark_loss_known). A loss that goes on is told once a second. Dropping
+    /// the future loses nothing.
     ///
     /// # Errors
     /// If the output cannot be read.
     pub async fn peek(&self) -> io::Result<OutputPiece> {
         loop {
+            let dropped = self.log.progress().dropped_bytes;
             match self.log.next_piece(self.streams, self.position, self.known_lost).await? {
                 LogPiece::Bytes { stream, bytes, may_grow } => {
                     return Ok(OutputPiece::Bytes { stream, bytes, may_grow });
                 }
                 LogPiece::Missing(hole) => return Ok(OutputPiece::Missing(hole)),
-                LogPiece::Lost { bytes, why } => return Ok(OutputPiece::Lost { bytes, why }),
+                LogPiece::Lost(lost) => {
+                    self.wait_while_losing().await;
+                    return Ok(OutputPiece::Lost(self.find_loss().unwrap_or(lost)));
+                }
                 LogPiece::End => return Ok(OutputPiece::End),
-                LogPiece::CaughtUp(total) => self.log.wait_past(total).await,
+                LogPiece::CaughtUp(total) => tokio::select! {
+                    () = self.log.wait_past(total) => {}
+                    () = self.wait_for_loss(dropped) => {}
+                },
             }
+        }
+    }
+
+    /// Waits after a loss, if the caller knows of an earlier one at the same position and nothing
+    /// follows.
+    async fn wait_while_losing(&self) {
+        let progress = self.log.progress();
+        let is_last = !progress.closed && self.position >= progress.total_bytes;
+        if is_last && self.known_lost > 0 {
+            timeout(LOSS_TIME, self.log.wait_past(progress.total_bytes)).await.ok();
+        }
+    }
+
+    /// Waits until more than `dropped` bytes were lost, and a moment for those that follow.
+    async fn wait_for_loss(&self, dropped: u64) {
+        match self.streams.only() {
+            None => {
+                self.log.wait_for_loss(dropped).await;
+                sleep(LOSS_TIME).await;
+            }
+            Some(_) => std::future::pending().await,
         }
     }
 

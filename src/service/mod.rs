@@ -46,7 +46,7 @@ pub use crate::job::{
     KeyPress, Liveness, PreviousEnd, PromptRule, PumpGate, SharedJobSettings, StdinEnd,
     StopRequest, StreamError, Watchdog,
 };
-pub use crate::output::{DropReason, Hole, RawReader, StartAt};
+pub use crate::output::{Hole, LostBytes, RawReader, StartAt};
 pub use crate::process::sandbox::{ConfinementUnavailable, OnUnavailable, SandboxSupport};
 pub use crate::process::{EchoMode, ProcessInfo, TerminalSize};
 pub use crate::spec::DEFAULT_LANE;

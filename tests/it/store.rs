@@ -434,7 +434,7 @@ fn what_was_cut_off_is_named_and_counted_once() {
     cut_spill(&server, 80_000);
     server.call("send_input", json!({"job": job, "text": "\n"})).ok();
     let end = server.call("wait_jobs", json!({"jobs": [job], "cursor": "bytes:0"})).ok();
-    let lost = "509 KB lost (their file was cut by another program)";
+    let lost = "509 KB lost (their file does not have them)";
     assert!(end.verdict().contains(lost), "{}", end.text());
     assert!(end.text().contains("509 KB of output lost, the rest kept"), "{}", end.text());
     let list = server.call("list_jobs", json!({})).ok();

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::time::Instant;
 
 use crate::Stream;
-use crate::counters::DropReason;
+use crate::gaps::LostBytes;
 use crate::holes::Hole;
 use crate::reader::{BlockingReader, LogReader, stream_offset};
 
@@ -29,12 +29,7 @@ pub enum LogPiece {
     /// Positions whose bytes are not stored any more.
     Missing(Hole),
     /// Bytes that were lost right before the position and have none of their own.
-    Lost {
-        /// Their number.
-        bytes: u64,
-        /// The reason for the last loss in this log.
-        why: Option<DropReason>,
-    },
+    Lost(LostBytes),
     /// Nothing yet; the value is the length of the whole log, for [`LogReader::wait_past`].
     CaughtUp(u64),
     /// Nothing more will come.
@@ -116,9 +111,10 @@ impl BlockingReader {
         let only = streams.only();
         let total = progress.bytes_of(only);
         // The stream of lost bytes is not known.
-        let lost = if only.is_none() { log.lost_bytes_at(from) } else { 0 };
-        if lost > known_lost {
-            return Ok(LogPiece::Lost { bytes: lost - known_lost, why: progress.dropped_why });
+        if only.is_none()
+            && let Some(lost) = log.find_loss(from, known_lost)
+        {
+            return Ok(LogPiece::Lost(lost));
         }
         if from >= total {
             let end = LogPiece::CaughtUp(progress.total_bytes);
@@ -192,7 +188,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{LogStorage, open_log};
+    use crate::{DropReason, LogStorage, open_log};
 
     fn storage() -> LogStorage {
         LogStorage { memory_bytes: 1 << 20, spill_dir: std::env::temp_dir().into() }
@@ -212,7 +208,7 @@ mod tests {
                     pieces.push((stream, bytes));
                 }
                 LogPiece::Missing(hole) => from = hole.range.end,
-                LogPiece::Lost { .. } => panic!("nothing was lost"),
+                LogPiece::Lost(_) => panic!("nothing was lost"),
                 LogPiece::CaughtUp(_) | LogPiece::End => return pieces,
             }
         }
@@ -268,7 +264,8 @@ mod tests {
         writer.mark_crash_gap(7);
         let streams = FollowedStreams::Merged;
         let next = |from, known| log.blocking().next_piece(streams, from, known).unwrap();
-        let lost = |bytes| LogPiece::Lost { bytes, why: Some(DropReason::ServerCrash) };
+        let why = DropReason::ServerCrash;
+        let lost = |bytes| LogPiece::Lost(LostBytes { bytes, why });
         assert_eq!(next(3, 0), lost(7));
         assert_eq!(next(3, 7), LogPiece::CaughtUp(3));
         writer.mark_crash_gap(2);

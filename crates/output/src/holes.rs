@@ -4,7 +4,8 @@ use std::io;
 use std::ops::Range;
 
 use crate::Stream;
-use crate::reader::{BlockingReader, LogReader, log_offset};
+use crate::index::FileCut;
+use crate::reader::{BlockingReader, LogReader};
 
 /// A range of positions without readable bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +21,8 @@ pub struct Hole {
 pub enum HoleReason {
     /// The log keeps only its beginning and its end.
     Truncated,
-    /// Somebody else cut the bytes off their file.
+    /// The file does not have the bytes: another program cut it, or the server crashed before it
+    /// wrote them.
     Cut,
 }
 
@@ -58,27 +60,29 @@ impl BlockingReader {
         stream: Option<Stream>,
         range: Range<u64>,
     ) -> io::Result<Vec<Hole>> {
+        let cuts = self.file_cuts();
         let mut holes = Vec::new();
         let mut from = range.start;
         while let Some(found) = self.first_hole(stream, from..range.end)? {
             let part = found.start.max(from)..found.end.min(range.end);
             from = part.end;
-            let resumes = match stream {
-                None => found.end,
-                Some(stream) => log_offset(self, stream, part.start)?,
-            };
-            holes.push(Hole { range: part, why: self.hole_reason(resumes) });
+            let is_cut = cuts.iter().any(|cut| overlaps(cut, stream, &found));
+            let why = if is_cut { HoleReason::Cut } else { HoleReason::Truncated };
+            holes.push(Hole { range: part, why });
         }
         Ok(holes)
     }
+}
 
-    /// Returns the reason for the hole after which the log goes on at an offset: the last byte before
-    /// that offset decides.
-    fn hole_reason(&self, resumes: u64) -> HoleReason {
-        let is_cut =
-            self.file_cuts().iter().any(|cut| cut.from < resumes && resumes <= cut.to.offset);
-        if is_cut { HoleReason::Cut } else { HoleReason::Truncated }
-    }
+/// `true` if a hole of the log, or of one stream, has bytes of a cut.
+fn overlaps(cut: &FileCut, stream: Option<Stream>, hole: &Range<u64>) -> bool {
+    // The number of a stream's bytes is known at the end of a cut alone.
+    let end = match stream {
+        None => return cut.from < hole.end && hole.start < cut.to.offset,
+        Some(Stream::Stdout) => cut.to.offset - cut.to.stderr_bytes,
+        Some(Stream::Stderr) => cut.to.stderr_bytes,
+    };
+    hole.start < end && end <= hole.end
 }
 
 #[cfg(test)]
@@ -117,7 +121,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn bytes_that_somebody_cut_off_are_another_kind_of_hole() {
+    async fn bytes_that_are_not_in_their_file_are_another_kind_of_hole() {
         let folder = tempfile::tempdir().unwrap();
         let settings = LogStorage { memory_bytes: 0, spill_dir: folder.path().to_owned().into() };
         let (mut writer, log) = crate::open_log(&settings);
@@ -130,5 +134,12 @@ mod tests {
         file.set_len(30).unwrap();
         let holes = log.find_holes(None, 0..100).await.unwrap();
         assert_eq!(holes, [Hole { range: 30..100, why: HoleReason::Cut }]);
+        let stdout = Some(Stream::Stdout);
+        assert_eq!(log.find_holes(stdout, 0..100).await.unwrap(), holes, "all bytes are stdout");
+        let inside = log.find_holes(stdout, 40..50).await.unwrap();
+        assert_eq!(inside, [Hole { range: 40..50, why: HoleReason::Cut }]);
+        writer.append(Stream::Stderr, b"later");
+        assert_eq!(log.find_holes(stdout, 0..100).await.unwrap(), holes, "both streams");
+        assert_eq!(log.find_holes(Some(Stream::Stderr), 0..5).await.unwrap(), []);
     }
 }

@@ -86,6 +86,7 @@ pub use disk_watch::{DiskOperation, DiskWatch};
 pub use export::{GzipError, Gzipped, LogRange, LogRangeRequest, RawReader, gzip};
 pub use file_name::{InvalidLogName, LogName};
 pub use follow::{FollowedStreams, LogPiece, StartAt};
+pub use gaps::LostBytes;
 pub use holes::{Hole, HoleReason};
 pub use index::Stream;
 pub use line_scan::{ScanDeadline, ScanGuard};

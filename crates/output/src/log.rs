@@ -310,7 +310,7 @@ impl LogWriter {
         // The next bytes do not belong to the line before the gap.
         let ended = self.now.lines + u64::from(self.now.open_line);
         let at = LogPosition { lines: ended, ..self.end() };
-        if self.log.record_loss(at, bytes) == GapKind::New {
+        if self.log.record_loss(at, bytes, why) == GapKind::New {
             (self.now.lines, self.now.open_line) = (ended, false);
             self.segment.end_line(at);
         }

@@ -13,6 +13,7 @@ use super::segment::LogExtent;
 use super::shared_log::{LogProgress, LogSnapshot, SharedLog};
 use crate::Stream;
 use crate::compression::{CompressionTask, LogCompressor};
+use crate::gaps::LostBytes;
 use crate::index::FileCut;
 use crate::log_summary::LogSummary;
 use crate::page::{
@@ -154,6 +155,21 @@ impl LogReader {
         progress.wait_for(is_past).await.ok();
     }
 
+    /// Waits until more than `seen` bytes were lost, or the log is closed. Dropping the future loses
+    /// nothing.
+    pub async fn wait_for_loss(&self, seen: u64) {
+        let Some(mut progress) = self.log.watch_progress() else { return };
+        let is_past = |now: &LogProgress| now.closed || now.dropped_bytes > seen;
+        // An error means that the writer is gone, which ends the wait as well.
+        progress.wait_for(is_past).await.ok();
+    }
+
+    /// The next bytes that were lost right before an offset, after the first `known` of them.
+    #[must_use]
+    pub fn find_loss(&self, offset: u64, known: u64) -> Option<LostBytes> {
+        self.log.find_loss(offset, known)
+    }
+
     /// A reader for a thread that may wait for the disk, such as the thread of a test. Threads of
     /// the runtime get one from [`LogReader::read_with`].
     #[must_use]
@@ -249,14 +265,15 @@ impl BlockingReader {
         }
     }
 
-    /// The bytes that somebody else cut off the files of the log.
+    /// The bytes that the files of the log do not have: another program cut them off, or the server
+    /// crashed before it wrote them.
     pub(crate) fn file_cuts(&self) -> Vec<FileCut> {
         self.log.segments().iter().filter_map(|segment| segment.cut()).collect()
     }
 
-    /// The number of bytes that were lost right before this offset.
-    pub(crate) fn lost_bytes_at(&self, offset: u64) -> u64 {
-        self.log.lost_bytes_in(offset..=offset)
+    /// The next bytes that were lost right before this offset, after the first `known` of them.
+    pub(crate) fn find_loss(&self, offset: u64, known: u64) -> Option<LostBytes> {
+        self.log.find_loss(offset, known)
     }
 
     /// The kept summary of the whole log.

@@ -55,6 +55,9 @@ pub struct ClosedLog {
     /// Positions, each with the bytes that are missing there.
     #[serde(default, skip_serializing_if = "is_default")]
     gaps: Vec<(StoredPosition, u64)>,
+    /// The reason for each gap; empty if all have that of the last loss.
+    #[serde(default, skip_serializing_if = "is_default")]
+    gap_reasons: Vec<DropReason>,
     /// Empty for a log of one segment in an uncompressed file.
     #[serde(default, skip_serializing_if = "is_default")]
     segments: Vec<ClosedSegment>,
@@ -74,7 +77,7 @@ struct ClosedSegment {
     /// The size of the compressed file, if the segment is compressed.
     #[serde(default, skip_serializing_if = "is_default")]
     compressed: Option<u64>,
-    /// The bytes that somebody cut off: their start, and the position after them.
+    /// The bytes that the file does not have: their start, and the position after them.
     #[serde(default, skip_serializing_if = "is_default")]
     cut: Option<(u64, StoredPosition)>,
 }
@@ -113,6 +116,11 @@ impl ClosedLog {
             segments.clear();
         }
         let times = log.write_times().as_ref().map(|times| times.to_stored(progress.last_output));
+        let gaps = log.gaps();
+        let mut gap_reasons: Vec<DropReason> = gaps.iter().map(|gap| gap.why).collect();
+        if gap_reasons.iter().all(|why| Some(*why) == progress.dropped_why) {
+            gap_reasons.clear();
+        }
         progress.closed.then(|| Self {
             version: VERSION,
             end,
@@ -122,7 +130,8 @@ impl ClosedLog {
             removed: progress.removed_bytes,
             last_output: progress.last_output.and_then(to_unix_ms),
             times: times.unwrap_or_default(),
-            gaps: log.gaps().iter().map(|(at, bytes)| (to_stored(at), bytes)).collect(),
+            gaps: gaps.iter().map(|gap| (to_stored(gap.at), gap.bytes)).collect(),
+            gap_reasons,
             segments,
             positions: parts.iter().any(|part| part.lock().positions.is_some()),
         })
@@ -212,8 +221,10 @@ pub fn open_closed_log(
     let (head, tail) = state.segments.split_first().unwrap_or((&plain, &[]));
     let open = |part: &ClosedSegment| Arc::new(part.open(dir, name, positions.as_ref(), bounds));
     let mut gaps = Gaps::default();
+    let mut reasons = state.gap_reasons.iter().copied();
     for (at, bytes) in &state.gaps {
-        gaps.record(to_position(*at), *bytes);
+        let why = reasons.next().or(state.dropped_why).unwrap_or(DropReason::IoError);
+        gaps.record(to_position(*at), *bytes, why);
     }
     let content = LogContent::with_tail(open(head), tail.iter().map(open).collect(), gaps);
     let quota = bounds.quota.clone();
@@ -288,7 +299,7 @@ pub fn reopen_log(
     if let Some(last_output) = progress.last_output {
         let mut times = WriteTimes::restore(&past.times);
         if past.times.is_empty() {
-            // Everything was written within a second, not long before.
+            // Everything was written within a second: it counts as written at the last byte.
             times.mark(last_output, 0, None);
         }
         *reader.shared_log().write_times() = Some(Box::new(times));
@@ -439,7 +450,7 @@ impl PastRecords {
             match record {
                 PositionRecord::Stream { stream, .. } => past.stream = stream,
                 PositionRecord::Gap { at, bytes, why } => {
-                    past.gaps.record(at, bytes);
+                    past.gaps.record(at, bytes, why);
                     past.dropped_bytes += bytes;
                     past.dropped_why = Some(why);
                     past.ends_with_gap = at.offset == total_bytes;

@@ -12,7 +12,7 @@ use memchr::memchr_iter;
 use tokio::sync::watch;
 
 use super::counters::DropReason;
-use super::gaps::{GapKind, Gaps};
+use super::gaps::{GapKind, Gaps, LostBytes};
 use super::index::LogPosition;
 use super::log_summary::LogSummary;
 use super::quota::TenantQuota;
@@ -43,8 +43,8 @@ pub struct LogProgress {
     pub dropped_why: Option<DropReason>,
     /// Bytes that were stored and removed again, from the middle of the log. They have offsets.
     pub removed_bytes: u64,
-    /// Bytes that somebody else cut off a file of the log, as far as that was noticed. They have
-    /// offsets.
+    /// Bytes that a file of the log does not have, as far as that was noticed: another program cut
+    /// them off, or the server crashed before it wrote them. They have offsets.
     pub cut_bytes: u64,
     /// `true` if nothing will follow.
     pub closed: bool,
@@ -289,8 +289,13 @@ impl SharedLog {
     }
 
     /// Records that bytes were lost right before this position.
-    pub(crate) fn record_loss(&self, at: LogPosition, bytes: u64) -> GapKind {
-        self.lock().content.more_mut().gaps.record(at, bytes)
+    pub(crate) fn record_loss(&self, at: LogPosition, bytes: u64, why: DropReason) -> GapKind {
+        self.lock().content.more_mut().gaps.record(at, bytes, why)
+    }
+
+    /// The next bytes that were lost right before this offset, after the first `known` of them.
+    pub(crate) fn find_loss(&self, offset: u64, known: u64) -> Option<LostBytes> {
+        self.lock().content.more.as_ref()?.gaps.find_loss(offset, known)
     }
 
     /// The number of bytes that were lost directly before one of these offsets.

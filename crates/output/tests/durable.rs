@@ -549,7 +549,11 @@ fn a_crash_gap_has_a_reason_of_its_own() {
     writer.append(Stream::Stdout, b"before");
     drop(writer);
     store.restart();
-    let (mut writer, reader) = reopen_log(&store.settings, everything(), name()).unwrap();
+    let limits =
+        QuotaLimits { store_bytes: 5000, tenant_bytes: u64::MAX, tenants: Default::default() };
+    let quota = Quota::new(limits, 1 << 20, Arc::default()).tenant_quota("t");
+    let small = LogBounds { keep: KeepOutput::All, quota };
+    let (mut writer, reader) = reopen_log(&store.settings, small, name()).unwrap();
     writer.mark_crash_gap(4096);
     writer.append(Stream::Stdout, b"after\n");
     let progress = reader.progress();
@@ -558,6 +562,23 @@ fn a_crash_gap_has_a_reason_of_its_own() {
     let request = PageRequest { from: 6, to: u64::MAX, stream: None, max_bytes: 100, max_lines: 0 };
     let page = reader.blocking().read_page(&request).unwrap();
     assert_eq!((page.bytes.as_slice(), page.gap_bytes), (&b"after\n"[..], 4096));
+
+    // A later loss for another reason changes nothing about the first, also in the next server.
+    writer.append(Stream::Stdout, &[b'x'; 9000]);
+    drop(writer);
+    let progress = reader.progress();
+    let late = progress.dropped_bytes - 4096;
+    assert!(late > 0 && progress.dropped_why == Some(DropReason::StoreFull), "{progress:?}");
+    let check_reasons = |reader: &LogReader| {
+        let why = |offset| reader.find_loss(offset, 0).map(|lost| (lost.bytes, lost.why));
+        assert_eq!(why(6), Some((4096, DropReason::ServerCrash)));
+        assert_eq!(why(progress.total_bytes), Some((late, DropReason::StoreFull)));
+    };
+    check_reasons(&reader);
+    let state = reader.closed_state().unwrap();
+    store.restart();
+    check_reasons(&open_closed_log(&store.settings, &everything(), &name(), &state));
+    check_reasons(&reopen_log(&store.settings, everything(), name()).unwrap().1);
 }
 
 fn text(bytes: usize) -> Vec<u8> {

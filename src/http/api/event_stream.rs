@@ -1,11 +1,12 @@
 //! `/jobs/{id}/stream`: the output and the states of a job as server-sent events.
 //!
-//! The id of an event is the position of the next byte, so that a client that comes back with the last
-//! id it has seen (`Last-Event-ID`) gets the rest: no byte is lost or repeated. A position may be in the
-//! middle of a character.
+//! The id of an event is the place after it, so that a client that comes back with the last id it has
+//! seen (`Last-Event-ID`) gets the rest: no byte and no loss is left out or repeated. A position may be
+//! in the middle of a character.
 
 use std::convert::Infallible;
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,7 +29,7 @@ use super::request::{ApiError, ApiState, QueryParams};
 use super::start_position::read_start;
 use crate::mcp::JobDetail;
 use crate::service::{
-    CallerIdentity, DropReason, ForeignAccess, JobHandle, JobOutputReader, JobPhase, JobStatus,
+    CallerIdentity, ForeignAccess, JobHandle, JobOutputReader, JobPhase, JobStatus, LostBytes,
     OutputPiece, StartAt,
 };
 use crate::spec::Stream;
@@ -38,6 +39,9 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// The interval between comments on a silent stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// The most losses that are told right before the end of a stream that does not follow.
+const MAX_LAST_LOSSES: usize = 16;
 
 /// The parameters of the route.
 pub(in crate::http) const PARAMS: [&str; 6] =
@@ -56,11 +60,12 @@ pub(in crate::http) async fn job_stream(
     let stream = params.choice("stream", &STREAM_VALUES)?;
     let start = read_start(&params, "cursor")?.unwrap_or(StartAt::Position(0));
     let last_id = read_last_event_id(&headers)?;
-    let start = last_id.map_or(start, |id| StartAt::Position(id.position()));
+    let start = last_id.map_or(start, |id| StartAt::Position(id.position));
     let follows = params.choice("follow", &FOLLOW_VALUES)?.unwrap_or(true);
     let job = access.find(&api, &job, ForeignAccess::ReadOutput).await?;
-    let reader = JobOutputReader::open(&job, stream, start).await?;
-    if matches!(last_id, Some(EventId::End(_))) && reader.is_at_end() {
+    let mut reader = JobOutputReader::open(&job, stream, start).await?;
+    reader.mark_loss_known(last_id.map_or(0, |id| id.known_lost));
+    if last_id.is_some_and(|id| id.is_end) && (!follows || reader.is_at_end()) {
         // A browser's `EventSource` connects again after the end, until it gets this status.
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::NO_CONTENT;
@@ -90,38 +95,42 @@ pub(in crate::http) async fn job_stream(
     Ok(response)
 }
 
-/// The id of an event.
+/// The id of an event: the place after it, as `1000`, `1000+7` or `1000-end`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum EventId {
-    /// The position after the bytes of the event.
-    Position(u64),
-    /// The end of the stream, after output of this length. A client that has seen all output but not
-    /// the end comes back for it; a client that has seen the end does not.
-    End(u64),
+struct EventId {
+    /// The position of the next byte.
+    position: u64,
+    /// The number of bytes that were lost right before the position, as far as they were told.
+    known_lost: u64,
+    /// `true` for the end of the stream. A client that has seen all output but not the end comes back
+    /// for it; a client that has seen the end does not.
+    is_end: bool,
 }
 
 impl fmt::Display for EventId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Position(position) => write!(f, "{position}"),
-            Self::End(length) => write!(f, "{length}-end"),
+        let Self { position, known_lost, is_end } = *self;
+        write!(f, "{position}")?;
+        if known_lost > 0 {
+            write!(f, "+{known_lost}")?;
         }
+        f.write_str(if is_end { "-end" } else { "" })
     }
 }
 
 impl EventId {
     fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
-        match text.strip_suffix("-end") {
-            Some(length) => length.parse().ok().map(Self::End),
-            None => text.parse().ok().map(Self::Position),
-        }
-    }
-
-    const fn position(self) -> u64 {
-        match self {
-            Self::Position(position) | Self::End(position) => position,
-        }
+        let (place, is_end) = match text.strip_suffix("-end") {
+            Some(place) => (place, true),
+            None => (text, false),
+        };
+        let (position, known_lost) = place.split_once('+').unwrap_or((place, "0"));
+        let number = |digits: &str| {
+            let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
+            is_number.then(|| digits.parse().ok()).flatten()
+        };
+        Some(Self { position: number(position)?, known_lost: number(known_lost)?, is_end })
     }
 }
 
@@ -173,11 +182,11 @@ impl JobEvents {
         Some((Ok(event), self))
     }
 
-    /// Waits for output, for another state, or for the time of a comment. `None` if the server ends or
-    /// the output cannot be read: the client comes back for the rest.
+    /// Waits for output, for another state, or for the time of a comment. `None` if the server ends:
+    /// the client comes back for the rest.
     async fn next_output(&mut self) -> Option<Bytes> {
         if self.until.is_some_and(|until| self.reader.position() >= until) {
-            return Some(self.end_event().await);
+            return Some(self.stop_events().await);
         }
         let piece = tokio::select! {
             biased;
@@ -186,7 +195,11 @@ impl JobEvents {
             piece = self.reader.peek() => piece,
             _ = self.keep_alive.tick() => return Some(comment()),
         };
-        match piece.inspect_err(|error| events::output_unreadable(self.job.id(), error)).ok()? {
+        let piece = match piece {
+            Ok(piece) => piece,
+            Err(error) => return Some(self.error_event(error)),
+        };
+        match piece {
             OutputPiece::End => {
                 self.next = NextEvent::End;
                 self.wait_for_end().await
@@ -196,15 +209,9 @@ impl JobEvents {
                 self.reader.advance(to - from);
                 let why = hole.why.word();
                 let data = json!({"from": from, "to": to, "bytes": to - from, "why": why});
-                Some(format_event("gap", EventId::Position(to), &data))
+                Some(format_event("gap", self.place(), &data))
             }
-            OutputPiece::Lost { bytes, why } => {
-                self.reader.mark_loss_known(bytes);
-                let at = self.reader.position();
-                let why = why.map(DropReason::word);
-                let data = json!({"from": at, "to": at, "bytes": bytes, "why": why});
-                Some(format_event("gap", EventId::Position(at), &data))
-            }
+            OutputPiece::Lost(lost) => Some(self.loss_event(lost)),
             OutputPiece::Bytes { stream, bytes, may_grow } => {
                 match choose_form(&bytes, may_grow && self.until.is_none()) {
                     PieceForm::Text(length) | PieceForm::Base64(length) => {
@@ -244,12 +251,44 @@ impl JobEvents {
         Some(self.end_event().await)
     }
 
+    /// Tells what was lost until now, and the end: a loss that goes on does not keep the stream open.
+    async fn stop_events(&mut self) -> Bytes {
+        let mut events = Vec::new();
+        while events.len() < MAX_LAST_LOSSES
+            && let Some(lost) = self.reader.find_loss()
+        {
+            events.push(self.loss_event(lost));
+        }
+        events.push(self.end_event().await);
+        events.concat().into()
+    }
+
+    fn loss_event(&mut self, lost: LostBytes) -> Bytes {
+        self.reader.mark_loss_known(lost.bytes);
+        let at = self.reader.position();
+        let data = json!({"from": at, "to": at, "bytes": lost.bytes, "why": lost.why.word()});
+        format_event("gap", self.place(), &data)
+    }
+
+    /// Tells that the output cannot be read, which ends the stream.
+    fn error_event(&mut self, error: io::Error) -> Bytes {
+        self.next = NextEvent::Nothing;
+        events::output_unreadable(self.job.id(), &error);
+        let message = ApiError::Read(error).to_string();
+        let data = json!({"code": "output_unreadable", "message": message});
+        format_event("error", self.place(), &data)
+    }
+
     async fn end_event(&mut self) -> Bytes {
         self.next = NextEvent::Nothing;
-        let length = self.reader.position();
-        let is_complete = self.reader.is_at_end();
-        let id = if is_complete { EventId::End(length) } else { EventId::Position(length) };
+        let id = EventId { is_end: true, ..self.place() };
         format_event("end", id, &self.describe().await)
+    }
+
+    /// The place that was reached.
+    const fn place(&self) -> EventId {
+        let reader = &self.reader;
+        EventId { position: reader.position(), known_lost: reader.known_lost(), is_end: false }
     }
 
     /// Returns an event if the state is another one than the last that was sent.
@@ -259,8 +298,7 @@ impl JobEvents {
             return None;
         }
         self.shown = Some(phase);
-        let id = EventId::Position(self.reader.position());
-        Some(format_event("state", id, &self.describe().await))
+        Some(format_event("state", self.place(), &self.describe().await))
     }
 
     async fn state_event(&mut self) -> Bytes {
@@ -281,7 +319,7 @@ impl JobEvents {
         if let Some(stream) = stream {
             data["stream"] = json!(stream.name());
         }
-        format_event("output", EventId::Position(self.reader.position()), &data)
+        format_event("output", self.place(), &data)
     }
 }
 
@@ -369,19 +407,27 @@ mod tests {
     }
 
     #[test]
-    fn the_id_of_the_end_is_no_position_of_output() {
-        for id in [EventId::Position(0), EventId::Position(17), EventId::End(17)] {
-            assert_eq!(EventId::parse(&id.to_string()), Some(id));
+    fn an_id_is_a_place_with_what_was_told_there() {
+        for (position, known_lost, is_end, text) in [
+            (0, 0, false, "0"),
+            (17, 0, false, "17"),
+            (17, 0, true, "17-end"),
+            (17, 5, false, "17+5"),
+            (17, 5, true, "17+5-end"),
+        ] {
+            let id = EventId { position, known_lost, is_end };
+            assert_eq!(id.to_string(), text);
+            assert_eq!(EventId::parse(text), Some(id));
         }
-        for bad in ["", "x", "-end", "-1", "17-", "17-END"] {
+        for bad in ["", "x", "-end", "-1", "17-", "17-END", "+5", "17+", "17+x", "17++5", "1+2+3"] {
             assert_eq!(EventId::parse(bad), None, "{bad}");
         }
     }
 
     #[test]
     fn an_event_is_one_line_of_data() {
-        let event =
-            format_event("output", EventId::Position(7), &json!({"text": "a\nb\r\u{2028}"}));
+        let id = EventId { position: 7, known_lost: 0, is_end: false };
+        let event = format_event("output", id, &json!({"text": "a\nb\r\u{2028}"}));
         let text = String::from_utf8(event.to_vec()).unwrap();
         assert_eq!(text, "event: output\nid: 7\ndata: {\"text\":\"a\\nb\\r\u{2028}\"}\n\n");
     }

@@ -10,7 +10,7 @@ use axum::response::Response;
 use futures_util::stream;
 use tokio_util::sync::CancellationToken;
 
-use super::output::{DROPPED_BYTES, GAPS, START, format_holes, set_header};
+use super::output::{DROPPED_BYTES, HOLES, START, format_holes, set_header};
 use super::request::{ApiError, ApiState};
 use crate::ids::JobId;
 use crate::service::{JobHandle, JobOutputReader, OutputPiece, StartAt};
@@ -34,7 +34,7 @@ pub(super) async fn follow_response(
     let headers = response.headers_mut();
     set_header(headers, START, &position.to_string())?;
     if !holes.is_empty() {
-        set_header(headers, GAPS, &format_holes(&holes))?;
+        set_header(headers, HOLES, &format_holes(&holes))?;
     }
     if dropped > 0 {
         set_header(headers, DROPPED_BYTES, &dropped.to_string())?;
@@ -72,7 +72,7 @@ impl FollowBody {
                 OutputPiece::Missing(hole) => {
                     self.reader.advance(hole.range.end - hole.range.start);
                 }
-                OutputPiece::Lost { bytes, .. } => self.reader.mark_loss_known(bytes),
+                OutputPiece::Lost(lost) => self.reader.mark_loss_known(lost.bytes),
                 OutputPiece::End => return Ok(None),
             }
         }

@@ -31,5 +31,5 @@ pub(super) mod upgrade;
 pub(super) use negotiation::{Coding, encode_whole};
 pub(super) use request::{ApiError, ApiState, MissingRole};
 pub use request::{ReloadedSettings, ServerControl};
-pub use server::{ServedBy, ServerKind};
+pub use server::{ApiProcess, ServerKind};
 pub use upgrade::{ServerGeneration, UpgradeControl};

@@ -231,7 +231,7 @@ fn error_schema() -> Value {
 
 impl ApiOperation {
     fn to_json(&self) -> Value {
-        let mut parameters: Vec<Value> = self.params.iter().copied().map(describe_param).collect();
+        let mut parameters = self.describe_params();
         if self.route.path("").contains("{id}") {
             let schema = json!({"type": "integer", "minimum": 1});
             parameters
@@ -248,8 +248,10 @@ impl ApiOperation {
         let (status, content) = self.describe_success();
         let mut success = json!({"description": "Success", "content": content});
         let mut responses = self.describe_other_responses(&success, &error);
-        if let ResponseBody::Output = self.response {
-            success["headers"] = describe_output_headers();
+        match self.response {
+            ResponseBody::Output => success["headers"] = describe_output_headers(),
+            ResponseBody::Events => success["description"] = EVENTS.into(),
+            ResponseBody::Job | ResponseBody::JobList | ResponseBody::Object => {}
         }
         responses.insert(status.to_owned(), success);
         responses.insert("default".to_owned(), error);
@@ -264,6 +266,21 @@ impl ApiOperation {
             operation["requestBody"] = json!({"content": {"application/json": {"schema": body}}});
         }
         operation
+    }
+
+    fn describe_params(&self) -> Vec<Value> {
+        let mut parameters: Vec<Value> = self.params.iter().copied().map(describe_param).collect();
+        let follows = match self.response {
+            ResponseBody::Events => "1",
+            ResponseBody::Output
+            | ResponseBody::Job
+            | ResponseBody::JobList
+            | ResponseBody::Object => "0",
+        };
+        for parameter in parameters.iter_mut().filter(|parameter| parameter["name"] == "follow") {
+            parameter["schema"]["default"] = follows.into();
+        }
+        parameters
     }
 
     /// A unique name, such as `get_jobs_id_output`.
@@ -298,7 +315,7 @@ impl ApiOperation {
         let gone = "The job was freed, or the position of `from` or Range was not kept";
         let responses = match self.response {
             ResponseBody::Output => {
-                let mut part = describe(success, "The requested range, up to its first gap");
+                let mut part = describe(success, "The requested range, up to its first hole");
                 part["headers"] = describe_output_headers();
                 vec![
                     ("206", part),
@@ -308,7 +325,10 @@ impl ApiOperation {
                 ]
             }
             ResponseBody::Events => vec![
-                ("204", json!({"description": "Last-Event-ID is that of `end`: do not reconnect"})),
+                (
+                    "204",
+                    json!({"description": "Last-Event-ID is that of `end`, and there is no more to send: do not reconnect"}),
+                ),
                 ("410", describe(error, "The job was freed")),
                 ("416", describe(error, "The position is after the end of the output")),
             ],
@@ -339,12 +359,15 @@ impl ApiOperation {
     }
 }
 
+/// The description of a stream of events.
+const EVENTS: &str = "Server-sent events: `state`, `output`, `gap` (a hole, or bytes that were lost before they got positions), and `end`. If the output cannot be read, `error` with `code` and `message` is the last event. Ids are opaque.";
+
 /// Describes the headers of a response with output.
 fn describe_output_headers() -> Value {
     let header = |kind: &str, about: &str| json!({"schema": {"type": kind}, "description": about});
     json!({
         "X-Shellyard-Start": header("integer", "Position of the first byte, with from, tail, since or follow"),
-        "X-Shellyard-Gaps": header(
+        "X-Shellyard-Holes": header(
             "string",
             "Positions without bytes: first-after:why, separated by commas; why is truncated or cut",
         ),
@@ -435,6 +458,17 @@ mod tests {
         assert_eq!(submission["properties"]["description"]["type"], json!(["string", "null"]));
         let priorities = &submission["properties"]["priority"];
         assert!(priorities["enum"].as_array().unwrap().contains(&Value::Null), "{priorities}");
+    }
+
+    #[test]
+    fn the_default_of_following_is_that_of_the_route() {
+        let document = build_document();
+        for (path, default) in [("output", "0"), ("stream", "1")] {
+            let parameters = &document["paths"][format!("/api/v1/jobs/{{id}}/{path}")]["get"];
+            let parameters = parameters["parameters"].as_array().unwrap();
+            let follow = parameters.iter().find(|it| it["name"] == "follow").unwrap();
+            assert_eq!(follow["schema"]["default"], default, "{path}");
+        }
     }
 
     #[test]

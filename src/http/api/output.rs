@@ -39,7 +39,7 @@ const DOWNLOAD_VALUES: [(&str, OutputUse); 2] =
 pub(super) const DROPPED_BYTES: HeaderName = HeaderName::from_static("x-shellyard-dropped-bytes");
 
 /// The holes of the requested output: positions whose bytes are not in the response.
-pub(super) const GAPS: HeaderName = HeaderName::from_static("x-shellyard-gaps");
+pub(super) const HOLES: HeaderName = HeaderName::from_static("x-shellyard-holes");
 
 /// The position of the first byte, in a response that starts at lines, at a time or at a position.
 pub(super) const START: HeaderName = HeaderName::from_static("x-shellyard-start");
@@ -160,12 +160,12 @@ impl OutputResponse<'_> {
         let (kind, mut body) = self.open(0..self.output.length(), coding).await?;
         body.permit = permit;
         let length = body.blocks.bytes_left();
-        let gaps = format_holes(body.blocks.holes());
+        let holes = format_holes(body.blocks.holes());
         let mut response = Response::new(body.into_body());
         let headers = response.headers_mut();
         self.describe(headers, coding)?;
         self.describe_content(headers, kind)?;
-        set_gaps(headers, &gaps)?;
+        set_holes(headers, &holes)?;
         match coding {
             Coding::Identity => set_header(headers, CONTENT_LENGTH, &length.to_string())?,
             Coding::Gzip | Coding::Zstd => set_header(headers, CONTENT_ENCODING, coding.name())?,
@@ -181,12 +181,12 @@ impl OutputResponse<'_> {
         }
         let (kind, body) = self.open(start..length, Coding::Identity).await?;
         let sent = body.blocks.bytes_left();
-        let gaps = format_holes(body.blocks.holes());
+        let holes = format_holes(body.blocks.holes());
         let mut response = Response::new(body.into_body());
         let headers = response.headers_mut();
         self.describe(headers, Coding::Identity)?;
         self.describe_content(headers, kind)?;
-        set_gaps(headers, &gaps)?;
+        set_holes(headers, &holes)?;
         set_header(headers, START, &start.to_string())?;
         set_header(headers, CONTENT_LENGTH, &sent.to_string())?;
         Ok(response)
@@ -209,7 +209,7 @@ impl OutputResponse<'_> {
         self.describe(headers, Coding::Identity)?;
         self.describe_content(headers, kind)?;
         if !holes.is_empty() {
-            set_header(headers, GAPS, &format_holes(&holes))?;
+            set_header(headers, HOLES, &format_holes(&holes))?;
         }
         set_header(headers, CONTENT_RANGE, &content_range)?;
         set_header(headers, CONTENT_LENGTH, &length.to_string())?;
@@ -290,12 +290,12 @@ pub(super) fn format_holes(holes: &[Hole]) -> String {
 
 /// Names the holes of the response, if there are any. Positions are then not those of the body, so no
 /// client may take it for a part of a download.
-fn set_gaps(headers: &mut HeaderMap, gaps: &str) -> Result<(), ApiError> {
-    if gaps.is_empty() {
+fn set_holes(headers: &mut HeaderMap, holes: &str) -> Result<(), ApiError> {
+    if holes.is_empty() {
         return Ok(());
     }
     headers.remove(ACCEPT_RANGES);
-    set_header(headers, GAPS, gaps)
+    set_header(headers, HOLES, holes)
 }
 
 /// Sets a header. None of our values contains a character that is invalid in headers.

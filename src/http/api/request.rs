@@ -18,7 +18,7 @@ use thiserror::Error;
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::server::ServedBy;
+use super::server::ApiProcess;
 use super::upgrade::UpgradeControl;
 use crate::filter::FilterError;
 use crate::ids::{JobNumberError, TenantError};
@@ -385,7 +385,7 @@ pub(in crate::http) struct ApiState {
     pub(super) service: JobService,
     pub(super) handler: Handler,
     pub(super) control: ServerControl,
-    pub(super) process: ServedBy,
+    pub(super) process: ApiProcess,
     /// Cancelled when open responses must end, because the server does.
     pub(super) streams: CancellationToken,
     /// A random number that tells the content of this server's jobs from that of another server
@@ -400,7 +400,7 @@ impl ApiState {
         service: JobService,
         handler: Handler,
         control: ServerControl,
-        process: ServedBy,
+        process: ApiProcess,
         streams: CancellationToken,
     ) -> Self {
         // Without randomness the tags of all servers are alike: worse for caches, still correct for

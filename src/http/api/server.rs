@@ -14,7 +14,7 @@ use crate::telemetry::audit::format_rfc3339;
 
 /// The process that serves the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ServedBy {
+pub struct ApiProcess {
     pub kind: ServerKind,
     pub pid: u32,
     pub started: SystemTime,
@@ -44,7 +44,7 @@ pub(in crate::http) async fn describe_server(
     uri: Uri,
 ) -> Result<Response, ApiError> {
     QueryParams::parse(uri.query(), &[])?;
-    let ServedBy { kind, pid, started } = api.process;
+    let ApiProcess { kind, pid, started } = api.process;
     let mut fields = json!({
         "kind": kind.word(),
         "pid": pid,

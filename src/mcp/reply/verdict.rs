@@ -208,7 +208,7 @@ fn remarks(job: &JobSnapshot, shown: Option<&ShownOutput>) -> Vec<String> {
     }
     if job.output.cut_bytes > 0 {
         let cut = size(job.output.cut_bytes);
-        remarks.push(format!("{cut} lost (their file was cut by another program)"));
+        remarks.push(format!("{cut} lost (their file does not have them)"));
     }
     if shown.is_some_and(ShownOutput::has_nothing_new) {
         remarks.push("no new output".to_owned());

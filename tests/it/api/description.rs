@@ -49,7 +49,7 @@ fn the_description_names_what_is_special_about_output_and_events() {
     }
     for status in ["200", "206"] {
         let headers = &output["responses"][status]["headers"];
-        assert!(headers["X-Shellyard-Gaps"].is_object(), "{headers}");
+        assert!(headers["X-Shellyard-Holes"].is_object(), "{headers}");
     }
     let parameters = stream["parameters"].as_array().expect("parameters");
     let is_last_id = |it: &&Value| it["name"] == "Last-Event-ID" && it["in"] == "header";

@@ -7,12 +7,15 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::{ApiCaller, code};
-use crate::harness::{HttpRequest, Launch, TestServer};
+use crate::harness::{HttpRequest, Launch, TestServer, eventually};
 
 /// One event as a client reads it.
 #[derive(Debug, Clone, Default)]
 struct JobEvent {
     name: String,
+    /// The whole id, with which a client comes back.
+    place: String,
+    /// The position in the id.
     id: Option<u64>,
     /// `true` if the id is that of the end.
     is_end: bool,
@@ -55,14 +58,15 @@ fn read_until(
         if let Some(name) = line.strip_prefix("event: ") {
             name.clone_into(&mut event.name);
         } else if let Some(id) = line.strip_prefix("id: ") {
+            id.clone_into(&mut event.place);
             event.is_end = id.ends_with("-end");
-            event.id = Some(id.trim_end_matches("-end").parse().expect("a number"));
+            let position = id.split(['+', '-']).next().and_then(|digits| digits.parse().ok());
+            event.id = Some(position.expect("a number"));
         } else if let Some(data) = line.strip_prefix("data: ") {
             event.data = serde_json::from_str(data).expect("JSON");
         } else if line.is_empty() && !event.name.is_empty() {
             let read = std::mem::take(&mut event);
-            let is_over = read.name == "end" && read.data["state"] == "finished";
-            assert_eq!(read.is_end, is_over, "{read:?}");
+            assert_eq!(read.is_end, read.name == "end", "{read:?}");
             events.push(read.clone());
             if is_last(&read) {
                 return events;
@@ -234,6 +238,63 @@ fn without_following_the_stream_ends_with_what_is_there() {
     assert_eq!(output(&events), b"now \xc3");
     let end = events.last().expect("an end");
     assert_eq!((end.name.as_str(), &end.data["state"]), ("end", &json!("running")));
+    // A browser that wants no more stops; a client that follows gets the rest.
+    let (status, _) = caller.send(stream(job, "?follow=0").header("Last-Event-ID", &end.place));
+    assert_eq!(status, 204);
+    let request = stream(job, "").header("Last-Event-ID", &end.place);
+    let rest = read_until(&caller, request, |event| event.name == "state");
+    assert_eq!(rest.last().map(|state| state.id), Some(Some(5)));
+}
+
+/// The number of bytes that these events tell as lost before they got positions.
+fn lost(events: &[JobEvent]) -> u64 {
+    let gaps = events.iter().filter(|event| event.name == "gap");
+    let losses = gaps.filter(|gap| gap.data["from"] == gap.data["to"]);
+    losses.map(|gap| gap.data["bytes"].as_u64().expect("a number")).sum()
+}
+
+#[test]
+fn lost_bytes_are_told_at_once_and_once_also_to_a_client_that_comes_back() {
+    let config = "[output]\nmax_store = \"300 KiB\"\n";
+    let mut server = Launch::http().structured().config(config).start();
+    let [caller, _] = ApiCaller::both_ways(&mut server);
+    let job = server.start("while read n; do head -c $n /dev/zero | tr '\\0' x; done");
+    let mut written = 0;
+    let mut write = |server: &mut TestServer, bytes: u64| {
+        let text = format!("{bytes}\n");
+        server.call("send_input", json!({"job": job, "text": text, "wait_s": 0})).ok();
+        written += bytes;
+        eventually("all was kept or dropped", || {
+            let (_, state) = caller.get(&format!("/jobs/{job}"));
+            let count = |name: &str| state[name].as_u64().unwrap_or_default();
+            count("total_bytes") + count("dropped_bytes") == written
+        });
+        written
+    };
+    // Halves fill the store to its last byte, so that all of the last write is lost.
+    write(&mut server, 600_000);
+    for power in (0..16).rev() {
+        write(&mut server, 1 << power);
+    }
+    let all = write(&mut server, 1000);
+    let events = read_all(&caller, stream(job, "?follow=0"));
+    assert_eq!(output(&events).len() as u64 + lost(&events), all, "the last loss is told");
+    let [.., gap, _] = events.as_slice() else { panic!("{events:?}") };
+    assert_eq!((gap.name.as_str(), &gap.data["why"]), ("gap", &json!("store_full")), "{gap:?}");
+    assert!(gap.data["bytes"].as_u64() >= Some(1000), "{gap:?}");
+
+    let resume = |query: &str| stream(job, query).header("Last-Event-ID", &gap.place);
+    let known = read_all(&caller, resume("?follow=0"));
+    assert!(known.iter().all(|event| event.name != "gap"), "told twice: {known:?}");
+
+    // A follower learns of a loss although no byte follows.
+    let request = resume("");
+    let following = caller.clone();
+    let follower =
+        std::thread::spawn(move || read_until(&following, request, |event| event.name == "gap"));
+    write(&mut server, 700);
+    let told = follower.join().expect("a gap");
+    assert_eq!((lost(&told), output(&told).len()), (700, 0), "{told:?}");
 }
 
 #[test]

@@ -162,7 +162,7 @@ fn output_with_a_hole_is_sent_without_it_and_says_where_it_is() {
             let mut connection = caller.open(request);
             let answer = connection.answer();
             let header = |name| answer.header(name).map(str::to_owned);
-            let gaps = header("x-shellyard-gaps").unwrap_or_default();
+            let gaps = header("x-shellyard-holes").unwrap_or_default();
             let told = (header("content-range"), header("accept-ranges"), header("etag"));
             (answer.status, gaps, told, answer.text())
         };
