@@ -237,7 +237,7 @@ pub struct KillNote {
 }
 
 impl KillNote {
-    /// The signal that ended the last process of the tree.
+    /// The last signal that was sent.
     #[must_use]
     pub const fn last_signal(&self) -> i32 {
         if self.killed_after.is_some() { SIGKILL } else { self.first }

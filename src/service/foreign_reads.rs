@@ -31,7 +31,7 @@ impl fmt::Display for ForeignRead {
     }
 }
 
-/// The facts of a read that the audit log records.
+/// The way in which the audit log records a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReadRecord {
     /// The first of its kind: it is an entry, and its repetitions are counted from now on.
@@ -49,7 +49,8 @@ pub(super) struct RepeatedReads {
 }
 
 impl RepeatedReads {
-    pub(super) fn count(&self, read: &ForeignRead) -> ReadRecord {
+    /// Counts a read, if it is a repetition, and returns the way in which it is recorded.
+    pub(super) fn count_read(&self, read: &ForeignRead) -> ReadRecord {
         let mut reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
         let is_full = reads.len() >= MAX_READS;
         match reads.entry(read.clone()) {
@@ -102,16 +103,16 @@ mod tests {
     fn repetitions_are_counted_until_their_time_is_over() {
         let reads = RepeatedReads::default();
         let (output, state) = (read("output of job 1 of a"), read("state of job 1 of a"));
-        assert_eq!(reads.count(&output), ReadRecord::First);
+        assert_eq!(reads.count_read(&output), ReadRecord::First);
         assert_eq!(reads.end(&output), None, "nothing was repeated");
-        assert_eq!(reads.count(&output), ReadRecord::First);
-        assert_eq!(reads.count(&state), ReadRecord::First, "another kind is counted apart");
-        assert_eq!(reads.count(&output), ReadRecord::Repeated);
+        assert_eq!(reads.count_read(&output), ReadRecord::First);
+        assert_eq!(reads.count_read(&state), ReadRecord::First, "another kind is counted apart");
+        assert_eq!(reads.count_read(&output), ReadRecord::Repeated);
         let once = "output of job 1 of a, once more within a minute (by local)";
         assert_eq!(reads.end(&output).as_deref(), Some(once));
         assert_eq!(reads.end(&output), None, "it is told once");
         for _ in 0..3 {
-            assert_eq!(reads.count(&state), ReadRecord::Repeated);
+            assert_eq!(reads.count_read(&state), ReadRecord::Repeated);
         }
         let three = "state of job 1 of a, 3 more times within a minute (by local)".to_owned();
         assert_eq!(reads.end_all(), [("job_read", three)]);
@@ -123,11 +124,11 @@ mod tests {
         let reads = RepeatedReads::default();
         let name = |number: usize| read(&format!("state of job {number} of a"));
         for number in 0..MAX_READS {
-            assert_eq!(reads.count(&name(number)), ReadRecord::First);
+            assert_eq!(reads.count_read(&name(number)), ReadRecord::First);
         }
         for _ in 0..2 {
-            assert_eq!(reads.count(&name(MAX_READS)), ReadRecord::Single);
+            assert_eq!(reads.count_read(&name(MAX_READS)), ReadRecord::Single);
         }
-        assert_eq!(reads.count(&name(0)), ReadRecord::Repeated);
+        assert_eq!(reads.count_read(&name(0)), ReadRecord::Repeated);
     }
 }

@@ -426,7 +426,7 @@ impl JobService {
     }
 
     fn audit_foreign_read(&self, read: ForeignRead) {
-        match self.foreign_reads.count(&read) {
+        match self.foreign_reads.count_read(&read) {
             ReadRecord::Repeated => return,
             ReadRecord::Single => {}
             ReadRecord::First => {
