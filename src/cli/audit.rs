@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::terminal::{OutputFormat, VerbOutput, format_with_causes, read_width};
 use super::wrap::wrap_text;
 use super::{AuditCommand, AuditVerb, AuditVerifyFlags};
+use crate::mcp::{count, thousands};
 use crate::telemetry::audit::{
     self, AuditedJob, EntryStamp, LineLocation, VerifyError, VerifyReport,
 };
@@ -57,7 +58,7 @@ fn format_notes(verified: &VerifyReport) -> String {
     if let Some(first) = verified.first.as_ref().filter(|first| first.seq > 1) {
         text += &format!(
             "note: the log begins with entry {}; files with older ones were rotated out or moved away\n",
-            format_thousands(first.seq)
+            thousands(first.seq)
         );
     }
     for location in &verified.damaged {
@@ -124,19 +125,6 @@ fn open_job_json((job, at): &(AuditedJob, LineLocation)) -> Value {
 
 fn location_json(location: &LineLocation) -> Value {
     json!({ "file": location.file.to_string_lossy(), "line": location.line })
-}
-
-/// Formats a count as `1 entry` or `1,234 entries`.
-fn count(number: u64, one: &str, many: &str) -> String {
-    format!("{} {}", format_thousands(number), if number == 1 { one } else { many })
-}
-
-/// Formats `1234` as `1,234`.
-fn format_thousands(number: u64) -> String {
-    match number {
-        0..1000 => number.to_string(),
-        1000.. => format!("{},{:03}", format_thousands(number / 1000), number % 1000),
-    }
 }
 
 #[cfg(test)]
@@ -209,11 +197,5 @@ mod tests {
         assert!(said.stderr.contains("No such file"), "{said:?}");
         let said = reply(audit::verify(&log(folder.path(), 0)), OutputFormat::Human);
         assert_eq!((said.code, said.stdout.as_str()), (0, "ok: no entries yet\n"));
-    }
-
-    #[test]
-    fn large_numbers_have_thousands_separators() {
-        let shown = [0, 999, 1_000, 1_234_005].map(format_thousands);
-        assert_eq!(shown, ["0", "999", "1,000", "1,234,005"]);
     }
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::{Value, json};
+use unicode_width::UnicodeWidthStr as _;
 
 use super::server_request::{ConnectFlags, ServerRequestError, send_post};
 use super::terminal::{VerbOutput, read_width};
@@ -116,14 +117,16 @@ fn format_settings(loaded: &Loaded, width: Option<usize>) -> String {
         .map(|(key, entry)| (*key, entry.given.to_string(), format_origin(loaded, key, entry)))
         .collect();
     let wide = |of: fn(&(&str, String, String)) -> usize| rows.iter().map(of).max().unwrap_or(0);
-    let keys = wide(|row| row.0.chars().count());
+    let keys = wide(|row| row.0.width());
     // A long value must not push all origins off the screen.
-    let values = wide(|row| row.1.chars().count()).min(32);
+    let values = wide(|row| row.1.width()).min(32);
     let line = |(key, value, origin): &(&str, String, String)| {
-        format!("{key:keys$} = {value:values$}  # {origin}\n")
+        // A formatter counts characters, and some take two columns.
+        let pad = " ".repeat(values.saturating_sub(value.width()));
+        format!("{key:keys$} = {value}{pad}  # {origin}\n")
     };
     let table: String = rows.iter().map(line).collect();
-    if width.is_none_or(|width| table.lines().all(|line| line.chars().count() <= width)) {
+    if width.is_none_or(|width| table.lines().all(|line| line.width() <= width)) {
         return table;
     }
     // The origin stands above its setting, so that the text stays a valid file.

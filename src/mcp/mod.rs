@@ -52,6 +52,7 @@ pub use settings::{
 
 pub(crate) use cancellation::{CancelNotice, CancelReason};
 pub(crate) use instrumented_handler::trace_context_from_headers;
+pub(crate) use reply::{count, thousands};
 pub(crate) use server_info::MethodFilter;
 pub(crate) use subscriptions::SessionNotifier;
 pub(crate) use tools::CallTurn;

@@ -29,7 +29,7 @@ pub(super) use excerpt::{
     NewOutput, ReadPosition, beyond_end_notice, show, show_base64, show_from, show_hexdump,
     show_page, show_screen,
 };
-pub(super) use format::{count, thousands};
+pub(crate) use format::{count, thousands};
 pub(super) use hint::{
     AnswerReason, CutWait, TimedOutWait, hint_after_job, hint_after_jobs, hint_after_page,
     hint_after_stop, hint_after_unseen, hint_missing_command, hint_no_room, hint_reused_key,
