@@ -58,7 +58,7 @@ pub(super) fn check_command(
 ) -> Result<CheckedServer, CheckError> {
     let started = Instant::now();
     let mut server = start_server(command, environment, directory)?;
-    let hello = server.shake_hands("shellyard-install")?;
+    let hello = server.initialize("shellyard-install")?;
     let listed = server.request("tools/list", json!({}))?;
     let elapsed = started.elapsed();
     let tools: Vec<String> = listed["tools"]

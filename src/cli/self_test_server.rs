@@ -62,7 +62,7 @@ impl PrivateServer {
         prepare_folder(folder.path()).map_err(SelfTestError::Directory)?;
         let probe = start_server(folder.path()).map_err(SelfTestError::Start)?;
         let mut server = Self { probe, folder };
-        server.probe.shake_hands("shellyard-self-test")?;
+        server.probe.initialize("shellyard-self-test")?;
         Ok(server)
     }
 

@@ -25,10 +25,10 @@ const MAX_LINE_BYTES: u64 = 64 * 1024;
 /// The reason why a server did not answer.
 #[derive(Debug, Error)]
 pub(super) enum ProbeError {
-    #[error("it ended ({status}) before it answered `{method}`{}", quote_last_words(.stderr))]
+    #[error("it ended ({status}) before it answered `{method}`{}", quote_stderr_tail(.stderr))]
     Ended { method: &'static str, status: ExitStatus, stderr: String },
     #[error(
-        "it did not answer `{method}` within {} s{}", .time.as_secs(), quote_last_words(.stderr)
+        "it did not answer `{method}` within {} s{}", .time.as_secs(), quote_stderr_tail(.stderr)
     )]
     Timeout { method: &'static str, time: Duration, stderr: String },
     #[error("it answered `{method}` with an error: {answer}")]
@@ -49,7 +49,7 @@ impl ProbeError {
     }
 }
 
-fn quote_last_words(stderr: &str) -> String {
+fn quote_stderr_tail(stderr: &str) -> String {
     if stderr.is_empty() { String::new() } else { format!("; it said: {stderr}") }
 }
 
@@ -59,7 +59,7 @@ fn quote_last_words(stderr: &str) -> String {
 pub(super) struct StdioProbe {
     child: Child,
     replies: Receiver<Value>,
-    last_words: Arc<Mutex<VecDeque<String>>>,
+    stderr_tail: Arc<Mutex<VecDeque<String>>>,
     /// Closes once the error stream was read to its end.
     stderr_end: Receiver<()>,
     reply_time: Duration,
@@ -81,20 +81,20 @@ impl StdioProbe {
                 let _count = sent.take_while(Result::is_ok).count();
             });
         }
-        let last_words = Arc::new(Mutex::new(VecDeque::new()));
+        let stderr_tail = Arc::new(Mutex::new(VecDeque::new()));
         let (end, stderr_end) = mpsc::channel();
         if let Some(stderr) = child.stderr.take() {
-            let kept = Arc::clone(&last_words);
+            let kept = Arc::clone(&stderr_tail);
             thread::spawn(move || {
                 keep_last_lines(stderr, &kept);
                 drop(end);
             });
         }
-        Ok(Self { child, replies, last_words, stderr_end, reply_time, last_id: 0 })
+        Ok(Self { child, replies, stderr_tail, stderr_end, reply_time, last_id: 0 })
     }
 
     /// Does the handshake and returns the answer to `initialize`.
-    pub(super) fn shake_hands(&mut self, client: &str) -> Result<Value, ProbeError> {
+    pub(super) fn initialize(&mut self, client: &str) -> Result<Value, ProbeError> {
         let hello = self.request(
             "initialize",
             json!({
@@ -172,7 +172,7 @@ impl StdioProbe {
         self.child.kill().ok();
         // Fails at the end of the stream, or after the time: a descendant may hold the stream open.
         let _ended = self.stderr_end.recv_timeout(EXIT_TIMEOUT).is_err();
-        let lines = self.last_words.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines = self.stderr_tail.lock().unwrap_or_else(PoisonError::into_inner);
         lines.iter().map(String::as_str).collect::<Vec<_>>().join(" / ")
     }
 }
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_server_is_killed_and_its_last_words_are_quoted() {
+    fn a_silent_server_is_killed_and_its_stderr_tail_are_quoted() {
         let script = "for i in 1 2 3 4; do echo \"line $i\" >&2; done; exec sleep 600";
         let mut probe = start(script, Duration::from_secs(1));
         let error = probe.request("ping", json!({})).unwrap_err();
