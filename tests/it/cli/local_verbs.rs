@@ -131,12 +131,9 @@ fn self_test_fits_terminals_of_80_and_of_40_columns() {
 #[test]
 fn servers_greet_in_terminals_of_80_and_of_40_columns() {
     for columns in [80, 40] {
-        for (words, shows) in [
-            (&["serve", "--bind", "127.0.0.1:0"][..], "Ctrl-C"),
-            (&["stdio"], "Ctrl-D"),
-            // It says nothing that the program which it replaces does not say.
-            (&["server", "shell"], ""),
-        ] {
+        for (words, shows) in
+            [(&["serve", "--bind", "127.0.0.1:0"][..], "Ctrl-C"), (&["stdio"], "Ctrl-D")]
+        {
             let sandbox = Sandbox::new();
             let mut command = command(&sandbox, words);
             command.env("SHELLYARD_SERVER_DATA_DIR", sandbox.data());
@@ -151,6 +148,19 @@ fn servers_greet_in_terminals_of_80_and_of_40_columns() {
             assert_fits(&shown, columns.into());
         }
     }
+}
+
+#[test]
+fn server_shell_says_nothing_that_the_program_which_it_replaces_does_not_say() {
+    let sandbox = Sandbox::new();
+    let mut command = command(&sandbox, &["server", "shell"]);
+    command.env("SHELLYARD_SERVER_DATA_DIR", sandbox.data());
+    let mut program = TerminalProgram::start(command, 24, 80);
+    program.send(b"\x04");
+    let (code, shown) = program.finish();
+    assert_eq!(code, Some(0), "{shown}");
+    // Some terminals echo the key.
+    assert!(!shown.replace("^D", "").contains(char::is_alphanumeric), "{shown:?}");
 }
 
 #[test]
