@@ -14,6 +14,7 @@ use super::server_set::{FoundJob, JobScopeFlags, ServerSet};
 use super::session::{SessionEnd, SessionSettings, run_session};
 use super::spinner::with_spinner;
 use super::terminal::VerbOutput;
+use super::wait::{OutageNotices, wait_for_end};
 
 /// The number of earlier lines that are shown.
 const EARLIER_LINES: u32 = 50;
@@ -97,7 +98,7 @@ pub(super) async fn describe_ended_job(
     job: &FoundJob,
     is_json: bool,
 ) -> Result<VerbOutput, ServerRequestError> {
-    let state = super::wait::wait_for_end(job, None).await?;
+    let state = wait_for_end(job, None, &OutageNotices::default()).await?;
     let view = JobView(&state);
     let code = view.exit_code().unwrap_or(OUR_FAILURE);
     if is_json {

@@ -1,34 +1,34 @@
 //! The output of a job as the command line reads it: every byte once, from the stream of events of its
 //! server, also over a restart or an upgrade of that server.
 
+use std::time::Duration;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hyper::StatusCode;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
-use tokio::sync::mpsc;
-use tokio::time::sleep;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::reconnect::{Absence, AbsenceStep, check_return, get_job_patiently};
+use super::reconnect::{ServerOutage, check_same_job, next_retry};
 use super::server_events::{EventParser, ServerEvent};
 use super::server_request::{ServerRequestError, open_stream};
 use super::server_set::FoundJob;
 use crate::client::ResponseStream;
+use crate::mcp::thousands;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// The largest difference between two times of the same submission.
-const MAX_TIME_ERROR: time::Duration = time::Duration::seconds(1);
+/// The time without a byte after which a connection counts as broken: servers send a comment every 15 s.
+const MAX_SILENCE: Duration = Duration::from_secs(45);
+/// The time after which a connection without news counts as a server that is back.
+const STABLE_AFTER: Duration = Duration::from_secs(10);
 
 /// The number of events that wait for their use.
 const EVENT_BUFFER: usize = 8;
 
-/// The message about a connection that broke.
-pub(super) const LOST_MESSAGE: &str =
-    "the connection to the server is lost; trying again for a minute";
 /// The message about a server that came back.
 pub(super) const BACK_MESSAGE: &str = "the server is back, and the output goes on";
 
@@ -42,7 +42,7 @@ pub(super) enum OutputEvent {
     /// The server answers again, and the output goes on where it was.
     ConnectionBack {
         /// `true` if a [`OutputEvent::ConnectionLost`] came before.
-        was_told: bool,
+        was_announced: bool,
     },
     /// The last event: all output was read. The value is the job.
     End(Value),
@@ -68,7 +68,7 @@ impl MissingOutput {
 
     /// Formats the line that stands in place of the bytes.
     pub(super) fn format(&self) -> String {
-        let count = group_digits(self.bytes);
+        let count = thousands(self.bytes);
         let (bytes, verb) = if self.bytes == 1 { ("byte", "is") } else { ("bytes", "are") };
         let why = match self.why.as_str() {
             "server_crash" => {
@@ -88,23 +88,13 @@ impl MissingOutput {
     }
 }
 
-/// Formats a number as `1,234,567`.
-fn group_digits(number: u64) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
-}
-
 /// The output of one job. A task reads it, which ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct JobOutputEvents {
     events: mpsc::Receiver<Result<OutputEvent, ServerRequestError>>,
+    /// Changes when a connection breaks.
+    breaks: watch::Receiver<()>,
+    target: String,
     _task: AbortOnDropHandle<()>,
 }
 
@@ -117,11 +107,15 @@ impl JobOutputEvents {
         job: &FoundJob,
         query: Vec<(&'static str, String)>,
     ) -> Result<Self, ServerRequestError> {
+        let (break_sender, breaks) = watch::channel(());
         let mut source = EventSource {
             job: job.clone(),
             query,
             last_id: None,
-            identity: JobIdentity::new(&job.state),
+            last_state: job.state["state"].clone(),
+            outage: ServerOutage::default(),
+            max_silence: MAX_SILENCE,
+            breaks: break_sender,
         };
         let stream = source.connect().await?;
         let (sender, events) = mpsc::channel(EVENT_BUFFER);
@@ -131,46 +125,26 @@ impl JobOutputEvents {
                 sender.send(Err(error)).await.ok();
             }
         });
-        Ok(Self { events, _task: AbortOnDropHandle::new(task) })
+        let target = job.server.client.target().to_string();
+        Ok(Self { events, breaks, target, _task: AbortOnDropHandle::new(task) })
     }
 
-    /// Returns the next event, `None` after the last. Cancel-safe.
+    /// Returns the next event; after [`OutputEvent::End`] there is none. Cancel-safe.
     ///
     /// # Errors
-    /// When the server does not come back, or without this job.
-    pub(super) async fn next(&mut self) -> Result<Option<OutputEvent>, ServerRequestError> {
-        self.events.recv().await.transpose()
+    /// When the server does not come back, or without this job, or cannot read the output.
+    pub(super) async fn next(&mut self) -> Result<OutputEvent, ServerRequestError> {
+        let early_end = || Err(unexpected_stream_error(&self.target, "the output has no end"));
+        self.events.recv().await.unwrap_or_else(early_end)
+    }
+
+    /// Returns a receiver that changes when a connection breaks: another server may answer from then on.
+    pub(super) fn breaks(&self) -> watch::Receiver<()> {
+        self.breaks.clone()
     }
 }
 
 type EventSender = mpsc::Sender<Result<OutputEvent, ServerRequestError>>;
-
-/// The facts by which a job is told from one with the same number in another server.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct JobIdentity {
-    command: String,
-    submitted_at: Option<OffsetDateTime>,
-}
-
-impl JobIdentity {
-    fn new(state: &Value) -> Self {
-        let text = |name: &str| state[name].as_str().unwrap_or_default();
-        Self {
-            command: text("command").to_owned(),
-            submitted_at: OffsetDateTime::parse(text("submitted_at"), &Rfc3339).ok(),
-        }
-    }
-
-    /// `true` if both can be the same job. A server that goes on with a job may know the time of its
-    /// submission a little less exactly.
-    fn is_same_job(&self, other: &Self) -> bool {
-        let is_near = match (self.submitted_at, other.submitted_at) {
-            (Some(one), Some(other)) => (one - other).abs() <= MAX_TIME_ERROR,
-            (None, _) | (_, None) => true,
-        };
-        is_near && self.command == other.command
-    }
-}
 
 /// The place at which the output is read.
 struct EventSource {
@@ -178,7 +152,12 @@ struct EventSource {
     query: Vec<(&'static str, String)>,
     /// The id of the last event: the place at which the rest of the output starts.
     last_id: Option<String>,
-    identity: JobIdentity,
+    /// The word of the last state.
+    last_state: Value,
+    /// The time since the last event that showed progress, if a connection broke since then.
+    outage: ServerOutage,
+    max_silence: Duration,
+    breaks: watch::Sender<()>,
 }
 
 /// The end of one response.
@@ -205,7 +184,10 @@ impl EventSource {
         loop {
             match self.read_response(stream, sender).await? {
                 ResponseEnd::Complete => return Ok(()),
-                ResponseEnd::Broken => stream = self.reconnect(sender).await?,
+                ResponseEnd::Broken => {
+                    self.breaks.send_replace(());
+                    stream = self.reconnect(sender).await?;
+                }
             }
         }
     }
@@ -215,105 +197,125 @@ impl EventSource {
         mut stream: ResponseStream,
         sender: &EventSender,
     ) -> Result<ResponseEnd, ServerRequestError> {
-        // The answer to a reader that has everything.
-        if stream.status() == StatusCode::NO_CONTENT {
-            let state = get_job_patiently(&self.job, &[]).await?;
-            sender.send(Ok(OutputEvent::End(state))).await.ok();
-            return Ok(ResponseEnd::Complete);
-        }
+        let opened_at = Instant::now();
+        let mut is_back = !self.outage.is_ongoing();
         let mut parser = EventParser::default();
-        while let Ok(Some(bytes)) = stream.next_chunk().await {
+        while let Ok(Ok(Some(bytes))) = timeout(self.max_silence, stream.next_chunk()).await {
             for event in parser.push(&bytes) {
-                let Some(event) = self.take_event(event)? else { continue };
+                let event = event.map_err(|error| self.unexpected_error(&error.to_string()))?;
+                let taken = self.take_event(event)?;
+                if !std::mem::replace(&mut is_back, true) {
+                    let was_announced = self.outage.note_return();
+                    sender.send(Ok(OutputEvent::ConnectionBack { was_announced })).await.ok();
+                }
+                if taken.is_progress {
+                    self.outage.end();
+                }
+                let Some(event) = taken.event else { continue };
                 let is_last = matches!(event, OutputEvent::End(_));
                 if sender.send(Ok(event)).await.is_err() || is_last {
                     return Ok(ResponseEnd::Complete);
                 }
             }
         }
+        if opened_at.elapsed() >= STABLE_AFTER {
+            self.outage.end();
+        }
         Ok(ResponseEnd::Broken)
     }
 
     /// Notes the place after an event, and returns the event for the user.
-    fn take_event(
-        &mut self,
-        event: ServerEvent,
-    ) -> Result<Option<OutputEvent>, ServerRequestError> {
+    fn take_event(&mut self, event: ServerEvent) -> Result<TakenEvent, ServerRequestError> {
         let ServerEvent { name, id, data } = event;
+        let mut is_progress = id.is_some() && id != self.last_id;
         let event = match name.as_str() {
-            "output" => Some(OutputEvent::Bytes(read_bytes(&data))),
+            "output" => Some(OutputEvent::Bytes(
+                read_bytes(&data).ok_or_else(|| self.unexpected_error("output without bytes"))?,
+            )),
             "gap" => Some(OutputEvent::Missing(MissingOutput::new(&data))),
-            "end" => {
-                self.check_job(&data)?;
-                Some(OutputEvent::End(data))
+            "state" | "end" => {
+                check_same_job(&self.job, &data)?;
+                is_progress |= data["state"] != self.last_state;
+                self.last_state = data["state"].clone();
+                (name == "end").then_some(OutputEvent::End(data))
             }
-            "state" => {
-                self.check_job(&data)?;
-                None
+            // The server cannot read the output.
+            "error" => {
+                let text = |name: &str| data[name].as_str().map(str::to_owned);
+                let (Some(code), Some(message)) = (text("code"), text("message")) else {
+                    return Err(self.unexpected_error("an error without a message"));
+                };
+                return Err(ServerRequestError::Refused { code, message, status: StatusCode::OK });
             }
             _ => None,
         };
         if id.is_some() {
             self.last_id = id;
         }
-        Ok(event)
+        Ok(TakenEvent { event, is_progress })
     }
 
-    /// Checks that the server speaks of the same job as at the beginning.
-    fn check_job(&self, state: &Value) -> Result<(), ServerRequestError> {
-        if self.identity.is_same_job(&JobIdentity::new(state)) {
-            return Ok(());
-        }
-        let target = self.job.server.client.target().to_string();
-        Err(ServerRequestError::OtherServer { job: self.job.name.clone(), target })
+    fn unexpected_error(&self, text: &str) -> ServerRequestError {
+        unexpected_stream_error(&self.job.server.client.target().to_string(), text)
     }
 
-    /// Connects again, with patience.
-    async fn reconnect(&self, sender: &EventSender) -> Result<ResponseStream, ServerRequestError> {
-        let mut absence = Absence::default();
+    /// Connects again, with pauses. The response before counts as a failure: an outage is over only
+    /// after an event that shows progress.
+    async fn reconnect(
+        &mut self,
+        sender: &EventSender,
+    ) -> Result<ResponseStream, ServerRequestError> {
+        let mut retry = self.outage.retry(&self.job)?;
         loop {
-            let error = match self.connect().await {
-                Ok(stream) => {
-                    let was_told = absence.note_answer();
-                    sender.send(Ok(OutputEvent::ConnectionBack { was_told })).await.ok();
-                    return Ok(stream);
-                }
-                Err(error) => self.explain_return(error),
-            };
-            let step = check_return(&self.job, error, &mut absence)?;
-            if matches!(step, AbsenceStep::TellAndRetry(_)) {
+            if retry.announce {
                 sender.send(Ok(OutputEvent::ConnectionLost)).await.ok();
             }
-            sleep(step.pause()).await;
-        }
-    }
-
-    /// Explains why a server that is back does not go on: it does not know the job, or has less output
-    /// than was read.
-    fn explain_return(&self, error: ServerRequestError) -> ServerRequestError {
-        match error.code() {
-            "unknown_job" | "range_not_satisfiable" => ServerRequestError::OtherServer {
-                job: self.job.name.clone(),
-                target: self.job.server.client.target().to_string(),
-            },
-            _ => error,
+            sleep(retry.pause).await;
+            match self.connect().await {
+                Ok(stream) => return Ok(stream),
+                Err(error) => retry = next_retry(&self.job, error, &mut self.outage)?,
+            }
         }
     }
 }
 
+/// An event of the server, as the reader takes it.
+struct TakenEvent {
+    /// The event for the user, if there is one.
+    event: Option<OutputEvent>,
+    /// `true` if the server has more to say than before the connection broke.
+    is_progress: bool,
+}
+
+fn unexpected_stream_error(target: &str, text: &str) -> ServerRequestError {
+    ServerRequestError::UnexpectedReply {
+        target: target.to_owned(),
+        status: StatusCode::OK,
+        text: text.to_owned(),
+    }
+}
+
 /// Returns the bytes of an event, in either form.
-fn read_bytes(data: &Value) -> Vec<u8> {
+fn read_bytes(data: &Value) -> Option<Vec<u8>> {
     match (data["text"].as_str(), data["base64"].as_str()) {
-        (Some(text), _) => text.as_bytes().to_vec(),
-        (None, Some(encoded)) => STANDARD.decode(encoded).unwrap_or_default(),
-        (None, None) => Vec::new(),
+        (Some(text), _) => Some(text.as_bytes().to_vec()),
+        (None, Some(encoded)) => STANDARD.decode(encoded).ok(),
+        (None, None) => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::super::job_name::ServerLabel;
+    use super::super::server_set::FoundServer;
     use super::*;
+    use crate::client::{ServerClient, ServerTarget};
     use serde_json::json;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::UnixListener;
 
     #[test]
     fn missing_bytes_are_counted_and_explained() {
@@ -327,20 +329,111 @@ mod tests {
         assert_eq!(gap(crash), "[… up to 999 bytes may be missing: the server crashed here …]");
     }
 
+    fn found_job(socket: &std::path::Path, state: Value) -> FoundJob {
+        let target = ServerTarget::socket(socket.into(), "/mcp");
+        let client = ServerClient::new(target, None).unwrap();
+        let server = FoundServer { name: ServerLabel::Given, client };
+        let (number, name) = ("3".to_owned(), "3".to_owned());
+        FoundJob { server, number, tenant: None, state, name }
+    }
+
+    fn source(job: FoundJob, max_silence: Duration) -> EventSource {
+        EventSource {
+            last_state: job.state["state"].clone(),
+            job,
+            query: Vec::new(),
+            last_id: None,
+            outage: ServerOutage::default(),
+            max_silence,
+            breaks: watch::channel(()).0,
+        }
+    }
+
+    fn event(name: &str, id: &str, data: Value) -> ServerEvent {
+        ServerEvent { name: name.to_owned(), id: Some(id.to_owned()), data }
+    }
+
+    /// Answers each connection with the same response, and returns their number.
+    fn serve(
+        socket: &std::path::Path,
+        response: &'static str,
+        keeps_open: bool,
+    ) -> Arc<AtomicUsize> {
+        let listener = UnixListener::bind(socket).unwrap();
+        let count = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&count);
+        tokio::spawn(async move {
+            let mut open = Vec::new();
+            while let Ok((mut connection, _)) = listener.accept().await {
+                counter.fetch_add(1, Ordering::SeqCst);
+                connection.read(&mut [0; 4096]).await.unwrap();
+                connection.write_all(response.as_bytes()).await.unwrap();
+                if keeps_open {
+                    open.push(connection);
+                }
+            }
+        });
+        count
+    }
+
+    const EMPTY_STREAM: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
+
+    #[tokio::test]
+    async fn a_server_whose_responses_are_empty_is_asked_with_pauses() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("s");
+        let count = serve(&socket, EMPTY_STREAM, false);
+        let job = found_job(&socket, json!({"state": "running"}));
+        let mut output = JobOutputEvents::open(&job, Vec::new()).await.unwrap();
+        // The outage is announced after a second of pauses that double.
+        assert_eq!(output.next().await.unwrap(), OutputEvent::ConnectionLost);
+        let asked = count.load(Ordering::SeqCst);
+        assert!((2..10).contains(&asked), "{asked} connections");
+    }
+
+    #[tokio::test]
+    async fn a_connection_without_a_byte_for_long_is_broken() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("s");
+        serve(&socket, EMPTY_STREAM, true);
+        let job = found_job(&socket, json!({"state": "running"}));
+        let mut source = source(job, Duration::from_millis(50));
+        let stream = source.connect().await.unwrap();
+        let (sender, _events) = mpsc::channel(1);
+        let end = source.read_response(stream, &sender).await.unwrap();
+        assert!(matches!(end, ResponseEnd::Broken));
+    }
+
     #[test]
-    fn a_job_of_another_server_is_told_by_its_command_or_its_time() {
-        let job = |command: &str, submitted_at: &str| {
-            JobIdentity::new(&json!({"command": command, "submitted_at": submitted_at}))
+    fn only_news_of_the_same_job_are_progress() {
+        let state = json!({"state": "queued", "command": "make"});
+        let mut source = source(found_job("/s".as_ref(), state.clone()), MAX_SILENCE);
+        let mut take = |event| source.take_event(event).map(|taken| taken.is_progress).unwrap();
+        assert!(take(event("state", "0", state.clone())), "the first event");
+        assert!(!take(event("state", "0", state)), "nothing new");
+        assert!(take(event("state", "0", json!({"state": "running", "command": "make"}))));
+        assert!(take(event("output", "2", json!({"text": "a\n"}))));
+        let other = event("state", "2", json!({"state": "running", "command": "ls"}));
+        assert_eq!(source.take_event(other).err().unwrap().code(), "other_server");
+    }
+
+    #[test]
+    fn output_that_cannot_be_read_is_an_error() {
+        let mut source = source(found_job("/s".as_ref(), json!({})), MAX_SILENCE);
+        let mut code = |name, data| {
+            let error = source.take_event(event(name, "1", data)).err().unwrap();
+            (error.code().to_owned(), error.to_string())
         };
-        let followed = job("make", "2026-01-02T00:00:00.990Z");
-        assert!(followed.is_same_job(&job("make", "2026-01-02T00:00:00.991Z")));
-        assert!(!followed.is_same_job(&job("make", "2026-01-02T00:01:00Z")));
-        assert!(!followed.is_same_job(&job("ls", "2026-01-02T00:00:00.990Z")));
+        for data in [json!({"base64": "?"}), json!({})] {
+            assert_eq!(code("output", data).0, "foreign_answer");
+        }
+        let data = json!({"code": "output_unreadable", "message": "the disk failed"});
+        assert_eq!(code("error", data), ("output_unreadable".into(), "the disk failed".into()));
     }
 
     #[test]
     fn output_is_text_or_base64() {
-        assert_eq!(read_bytes(&json!({"text": "é\n"})), "é\n".as_bytes());
-        assert_eq!(read_bytes(&json!({"base64": "/wo="})), b"\xff\n");
+        assert_eq!(read_bytes(&json!({"text": "é\n"})).unwrap(), "é\n".as_bytes());
+        assert_eq!(read_bytes(&json!({"base64": "/wo="})).unwrap(), b"\xff\n");
     }
 }

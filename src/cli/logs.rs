@@ -13,18 +13,17 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::display::Display;
 use super::exit_code::signal_exit_code;
 use super::job_name::{JobName, parse_job_name};
-use super::job_output::{BACK_MESSAGE, JobOutputEvents, LOST_MESSAGE, MissingOutput, OutputEvent};
+use super::job_output::{BACK_MESSAGE, JobOutputEvents, MissingOutput, OutputEvent};
 use super::job_view::JobView;
 use super::pager::OutputSink;
+use super::reconnect::LOST_MESSAGE;
 use super::server_request::ServerRequestError;
 use super::server_set::{FoundJob, JobScopeFlags, ServerSet};
 use super::spinner::with_spinner;
 use super::terminal::{VerbOutput, print_message};
-use super::terminal_filter::{ColorRule, TerminalFilter};
+use super::terminal_filter::{ColorRule, RESET_COLORS, TerminalFilter};
 use super::times::parse_time;
-
-/// The most lines of `--tail`: the limit of servers.
-const MAX_TAIL: u32 = 1_000_000;
+use crate::http::MAX_TAIL;
 
 /// The longest line that `--grep` and `--json` take as one.
 const MAX_LINE_BYTES: usize = 1024 * 1024;
@@ -40,7 +39,7 @@ pub struct LogsFlags {
     pub follow: bool,
     /// Only the last N lines; with --since, of the output since then.
     #[arg(short = 'n', long, value_name = "N", value_parser = parse_line_count)]
-    pub tail: Option<u32>,
+    pub tail: Option<usize>,
     /// Only output since then: a time ago, such as 5m, or a moment in RFC 3339.
     #[arg(long, value_name = "TIME", value_parser = parse_since)]
     pub since: Option<Since>,
@@ -64,9 +63,9 @@ pub enum Since {
     Moment(String),
 }
 
-fn parse_line_count(text: &str) -> Result<u32, String> {
+fn parse_line_count(text: &str) -> Result<usize, String> {
     let count = text.parse().ok().filter(|lines| *lines <= MAX_TAIL);
-    count.ok_or_else(|| "give a number of lines from 0 to 1000000".to_owned())
+    count.ok_or_else(|| format!("give a number of lines from 0 to {MAX_TAIL}"))
 }
 
 fn parse_since(text: &str) -> Result<Since, String> {
@@ -125,9 +124,8 @@ pub(super) async fn run(
         };
         tokio::select! {
             event = next => match event {
-                Ok(Some(OutputEvent::End(state))) => break Printed::All(state),
-                Ok(Some(event)) => if printer.print(&event).is_err() { break Printed::ReaderGone },
-                Ok(None) => break Printed::ReaderGone,
+                Ok(OutputEvent::End(state)) => break Printed::All(state),
+                Ok(event) => if printer.print(&event).is_err() { break Printed::ReaderGone },
                 Err(error) => break Printed::Failed(error),
             },
             _ = interrupt.recv() => if !printer.sink.is_pager() { break Printed::Interrupted },
@@ -162,12 +160,17 @@ fn describe_end(flags: &LogsFlags, display: &Display, job: &FoundJob, state: &Va
     let view = JobView(state);
     let stderr = if flags.follow {
         format!("job {}: {}, {}\n", job.name, view.state_cell().text, view.elapsed())
-    } else if state["total_bytes"] == 0 {
+    } else if has_written_nothing(state) {
         format!("job {} has written nothing ({})\n", job.name, view.state_cell().text)
     } else {
         String::new()
     };
     VerbOutput { stderr, ..VerbOutput::default() }
+}
+
+/// `true` if the job wrote no byte. Output that was dropped was written too.
+fn has_written_nothing(state: &Value) -> bool {
+    state["total_bytes"] == 0 && state["dropped_bytes"].as_u64().unwrap_or(0) == 0
 }
 
 impl LogsFlags {
@@ -196,6 +199,8 @@ struct LogPrinter<'a> {
     filter: Option<TerminalFilter>,
     /// The start of a line that is not complete.
     line: Vec<u8>,
+    /// The last byte that was written ends a line, or nothing was written.
+    is_at_line_start: bool,
 }
 
 impl<'a> LogPrinter<'a> {
@@ -203,7 +208,8 @@ impl<'a> LogPrinter<'a> {
         let is_filtered = display.is_terminal && !flags.raw && !flags.jobs.server.json;
         let colors = if display.has_sequences { ColorRule::Pass } else { ColorRule::Remove };
         let filter = is_filtered.then(|| TerminalFilter::new(colors));
-        Self { flags, sink, is_shown: display.is_terminal, filter, line: Vec::new() }
+        let (is_shown, line) = (display.is_terminal, Vec::new());
+        Self { flags, sink, is_shown, filter, line, is_at_line_start: true }
     }
 
     fn print(&mut self, event: &OutputEvent) -> io::Result<()> {
@@ -211,16 +217,21 @@ impl<'a> LogPrinter<'a> {
             OutputEvent::Bytes(bytes) => self.push(bytes),
             OutputEvent::Missing(missing) => self.print_missing(missing),
             OutputEvent::ConnectionLost => {
-                print_message(LOST_MESSAGE);
+                self.print_notice(LOST_MESSAGE);
                 Ok(())
             }
-            OutputEvent::ConnectionBack { was_told } => {
-                if *was_told {
-                    print_message(BACK_MESSAGE);
-                }
+            OutputEvent::ConnectionBack { was_announced: true } => {
+                self.print_notice(BACK_MESSAGE);
                 Ok(())
             }
-            OutputEvent::End(_) => Ok(()),
+            OutputEvent::ConnectionBack { was_announced: false } | OutputEvent::End(_) => Ok(()),
+        }
+    }
+
+    /// Prints a message about the connection, unless it would overwrite the screen of a pager.
+    fn print_notice(&self, message: &str) {
+        if !self.sink.is_pager() {
+            print_message(message);
         }
     }
 
@@ -234,10 +245,19 @@ impl<'a> LogPrinter<'a> {
             return self.sink.write(format!("{object}\n").as_bytes());
         }
         if self.is_shown {
-            return self.sink.write(format!("\n{}\n", missing.format()).as_bytes());
+            let gap = self.format_gap(missing);
+            return self.write_shown(gap.as_bytes());
         }
         print_message(&missing.format());
         Ok(())
+    }
+
+    /// Formats the line in place of missing bytes. A character or a colour does not reach over it.
+    fn format_gap(&mut self, missing: &MissingOutput) -> String {
+        let rest = self.filter.as_mut().map(TerminalFilter::finish).unwrap_or_default();
+        let shows_nothing = rest.is_empty() || rest == RESET_COLORS;
+        let line_end = if self.is_at_line_start && shows_nothing { "" } else { "\n" };
+        format!("{rest}{line_end}{}\n", missing.format())
     }
 
     fn push(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -270,10 +290,17 @@ impl<'a> LogPrinter<'a> {
         match &mut self.filter {
             Some(filter) => {
                 let shown = filter.push(bytes);
-                self.sink.write(shown.as_bytes())
+                self.write_shown(shown.as_bytes())
             }
-            None => self.sink.write(bytes),
+            None => self.write_shown(bytes),
         }
+    }
+
+    fn write_shown(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if let Some(last) = bytes.last() {
+            self.is_at_line_start = *last == b'\n';
+        }
+        self.sink.write(bytes)
     }
 
     fn finish(mut self) -> io::Result<()> {
@@ -298,8 +325,30 @@ mod tests {
     }
 
     #[test]
-    fn the_request_has_what_the_flags_ask_for() {
-        let mut flags = LogsFlags {
+    fn dropped_output_was_written() {
+        assert!(has_written_nothing(&json!({"total_bytes": 0})));
+        assert!(!has_written_nothing(&json!({"total_bytes": 7})));
+        assert!(!has_written_nothing(&json!({"total_bytes": 0, "dropped_bytes": 7})));
+    }
+
+    #[test]
+    fn a_gap_ends_colours_and_has_a_line_of_its_own() {
+        let flags = no_flags();
+        let display = Display { is_terminal: true, has_sequences: true, ..Display::default() };
+        let mut printer = LogPrinter::new(&flags, &display, OutputSink::Stdout);
+        let missing = MissingOutput { bytes: 7, why: "disk_full".into() };
+        let line = format!("{}\n", missing.format());
+        assert_eq!(printer.format_gap(&missing), line, "no empty line at the beginning");
+        printer.is_at_line_start = false;
+        printer.filter.as_mut().unwrap().push(b"\x1b[31mred\xe6");
+        assert_eq!(printer.format_gap(&missing), format!("\u{fffd}\u{1b}[0m\n{line}"));
+        printer.is_at_line_start = true;
+        printer.filter.as_mut().unwrap().push(b"\x1b[31mred\n");
+        assert_eq!(printer.format_gap(&missing), format!("\u{1b}[0m{line}"));
+    }
+
+    fn no_flags() -> LogsFlags {
+        LogsFlags {
             job: parse_job_name("3").unwrap(),
             follow: false,
             tail: None,
@@ -308,7 +357,12 @@ mod tests {
             stderr: false,
             raw: false,
             jobs: JobScopeFlags::default(),
-        };
+        }
+    }
+
+    #[test]
+    fn the_request_has_what_the_flags_ask_for() {
+        let mut flags = no_flags();
         let now = OffsetDateTime::UNIX_EPOCH + Duration::from_secs(600);
         assert_eq!(flags.query(now), [("follow", "0".to_owned())]);
         flags = LogsFlags { follow: true, tail: Some(7), stderr: true, ..flags };

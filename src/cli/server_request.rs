@@ -187,7 +187,7 @@ impl ServerRequestError {
 
 impl ServerRequestError {
     /// `true` if a later attempt may succeed: a server that is restarted or upgraded looks like this.
-    pub(super) fn may_pass(&self) -> bool {
+    pub(super) fn is_transient(&self) -> bool {
         match self {
             Self::NoServer { .. } | Self::NoAnswer { .. } => true,
             Self::Client(error) => error.is_transient(),

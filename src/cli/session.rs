@@ -12,10 +12,12 @@ use tokio::time::sleep;
 
 use super::detach_keys::{DetachKeys, DetachSearch};
 use super::display::{Display, read_terminal_size};
-use super::job_output::{BACK_MESSAGE, JobOutputEvents, LOST_MESSAGE, OutputEvent};
+use super::job_output::{BACK_MESSAGE, JobOutputEvents, OutputEvent};
 use super::pager::OutputSink;
 use super::raw_terminal::{RawTerminal, TerminalSignal, TerminalSignals, read_keys};
-use super::reconnect::{Absence, check_return, get_job_patiently, post_patiently};
+use super::reconnect::{
+    LOST_MESSAGE, ServerOutage, get_job_with_retry, get_same_job, next_retry, post_with_retry,
+};
 use super::server_request::{ServerRequestError, send_post};
 use super::server_set::FoundJob;
 use super::terminal::{escape_for_terminal, print_message};
@@ -92,7 +94,7 @@ pub(super) async fn run_session(
     let mut output = JobOutputEvents::open(job, tail.into_iter().collect()).await?;
     let raw = settings.is_raw.then(|| RawTerminal::enter(display)).transpose();
     let _raw = raw.map_err(ServerRequestError::Terminal)?;
-    let mut input = SessionInput::start(job, settings)?;
+    let mut input = SessionInput::start(job, settings, output.breaks())?;
     let mut sink = OutputSink::Stdout;
     // Requests to stop the job, which wait for a server that is away.
     let mut stops = JoinSet::new();
@@ -101,20 +103,20 @@ pub(super) async fn run_session(
     loop {
         tokio::select! {
             event = output.next() => match event? {
-                None | Some(OutputEvent::End(_)) => return Ok(SessionEnd::JobEnded),
-                Some(OutputEvent::Bytes(bytes)) => {
+                OutputEvent::End(_) => return Ok(SessionEnd::JobEnded),
+                OutputEvent::Bytes(bytes) => {
                     if sink.write(&bytes).is_err() {
                         return Ok(SessionEnd::ReaderGone);
                     }
                 }
-                Some(OutputEvent::Missing(missing)) => settings.print_message(&missing.format()),
-                Some(OutputEvent::ConnectionLost) => {
+                OutputEvent::Missing(missing) => settings.print_message(&missing.format()),
+                OutputEvent::ConnectionLost => {
                     is_away = true;
                     settings.print_message(LOST_MESSAGE);
                 }
-                Some(OutputEvent::ConnectionBack { was_told }) => {
+                OutputEvent::ConnectionBack { was_announced } => {
                     is_away = false;
-                    if was_told {
+                    if was_announced {
                         settings.print_message(BACK_MESSAGE);
                     }
                     if settings.is_raw {
@@ -154,7 +156,7 @@ async fn wait_until_started(
 ) -> Result<Option<SessionEnd>, ServerRequestError> {
     let mut looks = 0_u32;
     loop {
-        let state = get_job_patiently(job, &[]).await?;
+        let state = get_job_with_retry(job, &[]).await?;
         if state["state"] != "queued" {
             let sized = if settings.redraws {
                 redraw(job).await
@@ -187,7 +189,7 @@ async fn stop_job(job: FoundJob, signal: i32, is_again: bool) -> Result<(), Serv
     if is_again {
         body["grace_s"] = json!(0);
     }
-    post_patiently(&job, "/stop", &body).await.map(drop)
+    post_with_retry(&job, "/stop", &body).await.map(drop)
 }
 
 /// Sends the size of the terminal, after another one: full-screen programs draw again when the size
@@ -205,7 +207,7 @@ async fn send_size(job: &FoundJob, size: TerminalSize) -> Result<(), ServerReque
         // A job that has just ended, or has not started, has no terminal to resize.
         Ok(_) | Err(ServerRequestError::Refused { .. }) => Ok(()),
         // The size is sent again when the server is back.
-        Err(error) if error.may_pass() => Ok(()),
+        Err(error) if error.is_transient() => Ok(()),
         Err(error) => Err(error),
     }
 }
@@ -230,14 +232,19 @@ struct SessionInput {
 }
 
 impl SessionInput {
-    fn start(job: &FoundJob, settings: &SessionSettings) -> Result<Self, ServerRequestError> {
+    fn start(
+        job: &FoundJob,
+        settings: &SessionSettings,
+        breaks: watch::Receiver<()>,
+    ) -> Result<Self, ServerRequestError> {
         let keys = settings.has_input.then(read_keys).transpose();
         let keys = keys.map_err(ServerRequestError::Terminal)?;
         let search = settings.detach_keys.as_ref().map(DetachSearch::new);
         let (sender, receiver) = mpsc::channel(INPUT_BUFFER);
         let ends_input = !settings.is_raw && settings.has_input;
         let (counter, uncertain) = watch::channel(0);
-        let task = tokio::spawn(send_input(job.clone(), receiver, ends_input, counter));
+        let target = InputTarget::new(job.clone(), breaks);
+        let task = tokio::spawn(send_input(target, receiver, ends_input, counter));
         Ok(Self { keys, search, sender, task, uncertain, is_sending: true })
     }
 
@@ -294,7 +301,7 @@ fn to_task_result(
 
 /// Sends input in the order in which it was typed; what piles up meanwhile goes in one request.
 async fn send_input(
-    job: FoundJob,
+    mut target: InputTarget,
     mut typed: mpsc::Receiver<Vec<u8>>,
     ends_input: bool,
     uncertain: watch::Sender<u64>,
@@ -306,7 +313,7 @@ async fn send_input(
             bytes.extend(more);
         }
         let body = json!({ "base64": STANDARD.encode(&bytes) });
-        match post_input(&job, &body).await? {
+        match target.post(&body).await? {
             InputDelivery::Done => {}
             InputDelivery::Uncertain => uncertain.send_modify(|count| *count += 1),
         }
@@ -314,7 +321,9 @@ async fn send_input(
     if ends_input {
         // The end of input may arrive twice.
         let end = json!({ "end": true });
-        while post_input(&job, &end).await? == InputDelivery::Uncertain {}
+        while target.post(&end).await? == InputDelivery::Uncertain {
+            sleep(target.outage.retry(&target.job)?.pause).await;
+        }
     }
     Ok(())
 }
@@ -328,22 +337,63 @@ enum InputDelivery {
     Uncertain,
 }
 
-/// Sends input once the job takes it: a queued job has not started, a busy one may not read, and a
-/// server may be away. A job that has ended needs no input. Input that may have arrived is not sent
-/// again.
-async fn post_input(job: &FoundJob, body: &Value) -> Result<InputDelivery, ServerRequestError> {
-    let mut absence = Absence::default();
-    loop {
-        let Err(error) = send_post(&job.server.client, &job.url("/input", &[]), body).await else {
-            return Ok(InputDelivery::Done);
-        };
-        match error.code() {
-            "job_queued" | "input_full" => sleep(RETRY_INTERVAL).await,
-            "job_finished" => return Ok(InputDelivery::Done),
-            // The job cannot read, so that it needs no end of its input.
-            "input_closed" if body["end"] == true => return Ok(InputDelivery::Done),
-            _ if error.may_have_arrived() => return Ok(InputDelivery::Uncertain),
-            _ => sleep(check_return(job, error, &mut absence)?.pause()).await,
+/// The job that gets the input.
+struct InputTarget {
+    job: FoundJob,
+    /// The time since the last answer, if a request failed since then.
+    outage: ServerOutage,
+    /// Changes when the connection of the output breaks.
+    breaks: watch::Receiver<()>,
+    /// `true` if the server may be another one than at the last request.
+    must_check: bool,
+}
+
+impl InputTarget {
+    fn new(job: FoundJob, breaks: watch::Receiver<()>) -> Self {
+        Self { job, outage: ServerOutage::default(), breaks, must_check: false }
+    }
+
+    /// Sends input once the job takes it: a queued job has not started, a busy one may not read, and a
+    /// server may be away. A job that has ended needs no input. Input that may have arrived is not sent
+    /// again, and a server that comes back with another job gets none.
+    async fn post(&mut self, body: &Value) -> Result<InputDelivery, ServerRequestError> {
+        loop {
+            if let Err(error) = self.check_job().await {
+                sleep(next_retry(&self.job, error, &mut self.outage)?.pause).await;
+                continue;
+            }
+            let sent = send_post(&self.job.server.client, &self.job.url("/input", &[]), body).await;
+            let Err(error) = sent else {
+                self.outage.end();
+                return Ok(InputDelivery::Done);
+            };
+            match error.code() {
+                "job_queued" | "input_full" => {
+                    self.outage.end();
+                    sleep(RETRY_INTERVAL).await;
+                    continue;
+                }
+                "job_finished" => return Ok(InputDelivery::Done),
+                // The job cannot read, so that it needs no end of its input.
+                "input_closed" if body["end"] == true => return Ok(InputDelivery::Done),
+                _ => self.must_check = true,
+            }
+            if error.may_have_arrived() {
+                return Ok(InputDelivery::Uncertain);
+            }
+            sleep(next_retry(&self.job, error, &mut self.outage)?.pause).await;
         }
+    }
+
+    /// Checks that the server still has the same job, if it may have been started anew.
+    async fn check_job(&mut self) -> Result<(), ServerRequestError> {
+        // The output has ended if its side of the channel is gone: nothing can be said about breaks.
+        self.must_check |= self.breaks.has_changed().unwrap_or(false);
+        self.breaks.mark_unchanged();
+        if self.must_check {
+            get_same_job(&self.job, &[]).await?;
+            self.must_check = false;
+        }
+        Ok(())
     }
 }

@@ -84,6 +84,11 @@ fn spin_until(ended: &mpsc::Receiver<()>, label: &str) {
     print(CLEAR_LINE);
 }
 
+/// Empties the line of the spinner for a message; the spinner is drawn again below it.
+pub(super) fn clear_spinner() {
+    print(CLEAR_LINE);
+}
+
 fn print_frame(frame: &str, label: &str, elapsed: Duration) {
     print(&format!("{CLEAR_LINE}{frame} {label} ({}s)", elapsed.as_secs()));
 }

@@ -15,7 +15,7 @@ use super::server_set::{JobScopeFlags, ServerSet};
 use super::spinner::with_spinner;
 use super::terminal::{VerbOutput, format_with_causes, read_width};
 use super::times::parse_time;
-use super::wait::wait_for_end;
+use super::wait::{OutageNotices, wait_for_end};
 use super::wrap::wrap_text;
 use crate::outcome::parse_signal;
 
@@ -65,7 +65,8 @@ pub(super) async fn run(
     servers: &ServerSet,
     display: &Display,
 ) -> Result<VerbOutput, ServerRequestError> {
-    let stops = join_all(flags.names.iter().map(|name| stop(flags, servers, name)));
+    let notices = OutageNotices::with_spinner(display);
+    let stops = join_all(flags.names.iter().map(|name| stop(flags, servers, name, &notices)));
     let results = with_spinner(display, "stopping", stops).await;
     let mut results = results;
     if results.len() == 1
@@ -87,8 +88,8 @@ pub(super) async fn run(
     for (result, name) in results.iter().zip(&flags.names) {
         match result {
             Ok(stopped) => {
-                let line = stopped.format(display.has_colors);
-                output.stdout.push_str(&wrap_text(&line, read_width(&std::io::stdout())));
+                let width = read_width(&std::io::stdout());
+                output.stdout.push_str(&stopped.format(width, display.has_colors));
             }
             Err(error) => {
                 let text = format_with_causes(error);
@@ -112,7 +113,7 @@ struct StopResult {
 
 impl StopResult {
     /// Formats the result as `3: stopped by a client; tree ended (SIGTERM)`.
-    fn format(&self, has_colors: bool) -> String {
+    fn format(&self, width: Option<usize>, has_colors: bool) -> String {
         let view = JobView(&self.state);
         let cell = view.state_cell();
         let text = match (self.was_finished, view.explain_end()) {
@@ -120,7 +121,11 @@ impl StopResult {
             (false, Some(why)) => why,
             (false, None) => cell.text,
         };
-        format!("{}: {}\n", self.name, cell.tone.paint(&text, has_colors))
+        // Sequences have no width, so that colours come last.
+        let wrapped = wrap_text(&format!("{}: {text}", self.name), width);
+        let start = self.name.len() + ": ".len();
+        let (name, text) = wrapped.split_at(start.min(wrapped.len()));
+        format!("{name}{}\n", cell.tone.paint(text, has_colors))
     }
 }
 
@@ -128,6 +133,7 @@ async fn stop(
     flags: &StopFlags,
     servers: &ServerSet,
     name: &JobName,
+    notices: &OutageNotices,
 ) -> Result<StopResult, ServerRequestError> {
     let job = servers.find_job(name, flags.jobs.scope()).await?;
     let was_finished = JobView(&job.state).is_finished();
@@ -135,7 +141,8 @@ async fn stop(
     let mut state = send_post(&job.server.client, &url, &flags.request_body()).await?;
     if !flags.no_wait && !JobView(&state).is_finished() {
         let grace = flags.grace.unwrap_or_default();
-        state = wait_for_end(&job, Some(Instant::now() + grace + END_TIMEOUT)).await?;
+        let deadline = Instant::now() + grace + END_TIMEOUT;
+        state = wait_for_end(&job, Some(deadline), notices).await?;
     }
     Ok(StopResult { name: job.name, was_finished, state })
 }
@@ -147,7 +154,7 @@ mod tests {
     #[test]
     fn a_finished_job_is_told_from_a_stopped_one() {
         let stopped = |was_finished, state| {
-            StopResult { name: "3".into(), was_finished, state }.format(false)
+            StopResult { name: "3".into(), was_finished, state }.format(None, false)
         };
         let exited = json!({"state": "finished", "outcome": "exited", "exit_code": 0});
         assert_eq!(stopped(true, exited), "3: had already finished (exit 0)\n");
@@ -155,5 +162,22 @@ mod tests {
                            "killed": "tree ended (SIGTERM)"});
         assert_eq!(stopped(false, ended), "3: stopped by a client; tree ended (SIGTERM)\n");
         assert_eq!(stopped(false, json!({"state": "stopping"})), "3: stopping\n");
+    }
+
+    #[test]
+    fn colours_do_not_take_room_on_a_line() {
+        let state = json!({"state": "finished", "outcome": "stopped", "stopped_by": "client",
+                           "killed": "tree ended (SIGTERM)"});
+        let result = StopResult { name: "3".into(), was_finished: false, state };
+        let plain = result.format(Some(40), false);
+        assert!(
+            plain.lines().count() == 2 && plain.lines().all(|line| line.len() <= 40),
+            "{plain}"
+        );
+        let colored = result.format(Some(40), true);
+        let (name, text) = colored.split_at(3);
+        assert!(name == "3: " && text.starts_with('\u{1b}'), "{colored:?}");
+        let sequences = regex::Regex::new("\u{1b}\\[[0-9;]*m").unwrap();
+        assert_eq!(sequences.replace_all(&colored, ""), plain);
     }
 }

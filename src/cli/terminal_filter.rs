@@ -6,6 +6,9 @@ use super::terminal::escape_for_terminal;
 /// The longest sequence that may be a colour.
 const MAX_SEQUENCE_CHARS: usize = 64;
 
+/// The sequence that ends all colours.
+pub(super) const RESET_COLORS: &str = "\u{1b}[0m";
+
 /// The treatment of colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum ColorRule {
@@ -53,7 +56,7 @@ impl TerminalFilter {
         }
         shown.push_str(&escape_for_terminal(&std::mem::take(&mut self.sequence)));
         if std::mem::take(&mut self.has_colored) {
-            shown.push_str("\u{1b}[0m");
+            shown.push_str(RESET_COLORS);
         }
         shown
     }

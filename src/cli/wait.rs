@@ -1,5 +1,7 @@
 //! `wait`: returns when jobs have ended, with the exit code of the first that failed.
 
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use clap::Args;
@@ -11,12 +13,12 @@ use super::display::Display;
 use super::exit_code::{OUR_FAILURE, TIMED_OUT};
 use super::job_name::{JobName, parse_job_name};
 use super::job_view::JobView;
-use super::reconnect::{Absence, check_return};
-use super::server_request::{ServerRequestError, get};
+use super::reconnect::{LOST_MESSAGE, ServerOutage, get_same_job, next_retry};
+use super::server_request::ServerRequestError;
 use super::server_set::{FoundJob, JobScopeFlags, ServerSet};
-use super::spinner::with_spinner;
+use super::spinner::{clear_spinner, with_spinner};
 use super::table::Tone;
-use super::terminal::VerbOutput;
+use super::terminal::{VerbOutput, print_message};
 use super::times::parse_time;
 
 /// The time that one request waits, in seconds: less than a response may take.
@@ -52,7 +54,8 @@ pub(super) async fn run(
     let jobs = try_join_all(found).await?;
     let deadline = flags.timeout.map(|time| Instant::now() + time);
     let label = if jobs.len() == 1 { "waiting for the job" } else { "waiting for the jobs" };
-    let waits = join_all(jobs.iter().map(|job| wait_for_end(job, deadline)));
+    let notices = OutageNotices::with_spinner(display);
+    let waits = join_all(jobs.iter().map(|job| wait_for_end(job, deadline, &notices)));
     let ends = with_spinner(display, label, waits).await;
     let mut states = Vec::new();
     for end in ends {
@@ -87,28 +90,81 @@ fn format_end(job: &FoundJob, state: &Value, display: &Display) -> String {
     format!("{}: {}\n", job.name, tone.paint(&state, display.has_colors))
 }
 
+/// The messages about servers that are away, one for all jobs of a server.
+#[derive(Debug, Default)]
+pub(super) struct OutageNotices {
+    /// A spinner may stand in the line of the next message.
+    has_spinner: bool,
+    /// The addresses of the servers that are away.
+    away: Mutex<BTreeSet<String>>,
+}
+
+impl OutageNotices {
+    /// Messages for a verb that waits with a spinner.
+    pub(super) fn with_spinner(display: &Display) -> Self {
+        Self { has_spinner: display.has_messages, ..Self::default() }
+    }
+
+    fn print_outage(&self, job: &FoundJob) {
+        if self.note_away(&job.server.client.target().to_string()) {
+            self.print(LOST_MESSAGE);
+        }
+    }
+
+    fn print_return(&self, job: &FoundJob) {
+        if self.note_back(&job.server.client.target().to_string()) {
+            self.print("the server is back");
+        }
+    }
+
+    /// Returns `true` if this is news.
+    fn note_away(&self, target: &str) -> bool {
+        self.away.lock().unwrap_or_else(PoisonError::into_inner).insert(target.to_owned())
+    }
+
+    /// Returns `true` if this is news.
+    fn note_back(&self, target: &str) -> bool {
+        self.away.lock().unwrap_or_else(PoisonError::into_inner).remove(target)
+    }
+
+    fn print(&self, message: &str) {
+        if self.has_spinner {
+            clear_spinner();
+        }
+        print_message(message);
+    }
+}
+
 /// Returns the state of a job once it has ended, or at the deadline. A server may go away for a
 /// moment: jobs of a durable server outlive its restart.
 pub(super) async fn wait_for_end(
     job: &FoundJob,
     deadline: Option<Instant>,
+    notices: &OutageNotices,
 ) -> Result<Value, ServerRequestError> {
-    let mut absence = Absence::default();
+    let mut outage = ServerOutage::default();
     loop {
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let wait_s = left.map_or(REQUEST_WAIT_S, |left| left.as_secs().min(REQUEST_WAIT_S));
-        let rest =
-            match get(&job.server.client, &job.url("", &[("wait_s", wait_s.to_string())])).await {
-                Ok(state) if JobView(&state).is_finished() => return Ok(state),
-                Ok(state) if left.is_some_and(|left| left.is_zero()) => return Ok(state),
-                Ok(_) => {
-                    absence.note_answer();
-                    // Whole seconds are waited by the server, and the rest here.
-                    if wait_s == 0 { left.unwrap_or_default() } else { Duration::ZERO }
+        let rest = match get_same_job(job, &[("wait_s", wait_s.to_string())]).await {
+            Ok(state) if JobView(&state).is_finished() => return Ok(state),
+            Ok(state) if left.is_some_and(|left| left.is_zero()) => return Ok(state),
+            Ok(_) => {
+                if outage.end() {
+                    notices.print_return(job);
                 }
-                Err(error) if left.is_some_and(|left| left.is_zero()) => return Err(error),
-                Err(error) => check_return(job, error, &mut absence)?.pause(),
-            };
+                // Whole seconds are waited by the server, and the rest here.
+                if wait_s == 0 { left.unwrap_or_default() } else { Duration::ZERO }
+            }
+            Err(error) if left.is_some_and(|left| left.is_zero()) => return Err(error),
+            Err(error) => {
+                let retry = next_retry(job, error, &mut outage)?;
+                if retry.announce {
+                    notices.print_outage(job);
+                }
+                retry.pause
+            }
+        };
         sleep(left.map_or(rest, |left| rest.min(left))).await;
     }
 }
@@ -116,6 +172,13 @@ pub(super) async fn wait_for_end(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn jobs_of_one_server_share_its_messages() {
+        let notices = OutageNotices::default();
+        assert!(notices.note_away("a") && !notices.note_away("a") && notices.note_away("b"));
+        assert!(notices.note_back("a") && !notices.note_back("a"));
+    }
 
     #[test]
     fn a_job_that_still_runs_counts_as_timed_out() {

@@ -33,6 +33,7 @@ mod sessions;
 mod settings;
 mod tls;
 
+pub(crate) use api::MAX_TAIL;
 pub use api::{
     ApiProcess, ReloadedSettings, ServerControl, ServerGeneration, ServerKind, UpgradeControl,
 };

@@ -32,4 +32,5 @@ pub(super) use negotiation::{Coding, encode_whole};
 pub(super) use request::{ApiError, ApiState, MissingRole};
 pub use request::{ReloadedSettings, ServerControl};
 pub use server::{ApiProcess, ServerKind};
+pub(crate) use start_position::MAX_TAIL;
 pub use upgrade::{ServerGeneration, UpgradeControl};

@@ -9,7 +9,7 @@ use super::request::{ApiError, QueryParams};
 use crate::service::StartAt;
 
 /// The most lines of a tail.
-const MAX_TAIL: usize = 1_000_000;
+pub(crate) const MAX_TAIL: usize = 1_000_000;
 
 /// Reads the start of a request; `name` is the parameter with a byte position. A position stands
 /// alone; `tail` and `since` together are the last lines since a time.

@@ -144,19 +144,24 @@ fn a_server_without_the_job_ends_the_verb_with_a_reason() {
     let mut world = World::start(Route::Socket);
     let job = world.running_job(&json!({"command": "echo ready; sleep 600"}));
     let command = world.command(&["logs", "-f", &job]);
-    let mut following = RunningVerb::start(command, &world);
+    let following = RunningVerb::start(command, &world);
     following.wait_for("ready");
+    let command = world.command(&["wait", &job]);
+    let waiting = RunningVerb::start(command, &world);
     let data = world.sandbox().data();
     world.server.kill_with_keeper();
     following.wait_for("the connection to the server is lost");
+    waiting.wait_for("the connection to the server is lost");
     for entry in fs::read_dir(&data).expect("a directory of ours").flatten() {
         let path = entry.path();
         if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }
             .expect("a file of ours");
     }
     let other = Launch::http().data(&data).start_silent();
-    assert_eq!(following.finish(), Some(1), "{}", following.stderr());
-    let said = following.stderr();
-    assert!(said.contains("was started anew") && said.contains("`shellyard jobs`"), "{said}");
+    for mut verb in [following, waiting] {
+        assert_eq!(verb.finish(), Some(1), "{}", verb.stderr());
+        let said = verb.stderr();
+        assert!(said.contains("was started anew") && said.contains("`shellyard jobs`"), "{said}");
+    }
     drop(other);
 }
