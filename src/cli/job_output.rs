@@ -366,7 +366,7 @@ mod tests {
             let mut open = Vec::new();
             while let Ok((mut connection, _)) = listener.accept().await {
                 counter.fetch_add(1, Ordering::SeqCst);
-                connection.read(&mut [0; 4096]).await.unwrap();
+                assert_ne!(connection.read(&mut [0; 4096]).await.unwrap(), 0, "a request");
                 connection.write_all(response.as_bytes()).await.unwrap();
                 if keeps_open {
                     open.push(connection);

@@ -159,8 +159,7 @@ fn server_shell_says_nothing_that_the_program_which_it_replaces_does_not_say() {
     program.send(b"\x04");
     let (code, shown) = program.finish();
     assert_eq!(code, Some(0), "{shown}");
-    // Some terminals echo the key.
-    assert!(!shown.replace("^D", "").contains(char::is_alphanumeric), "{shown:?}");
+    assert_eq!(shown.trim_end(), "mcpz shell server started");
 }
 
 #[test]
