@@ -32,7 +32,7 @@ pub struct JobsFlags {
     #[arg(long, value_name = "STATE", default_value = "all")]
     #[arg(value_parser = ["queued", "running", "stopping", "finished", "all"])]
     pub state: String,
-    /// Number of jobs to list, newest first.
+    /// Number of jobs to list, newest first; finished jobs are left out before others.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=200))]
     pub limit: u16,
