@@ -10,6 +10,7 @@ use crate::Stream;
 use crate::gaps::LostBytes;
 use crate::holes::Hole;
 use crate::reader::{BlockingReader, LogReader, stream_offset};
+use crate::shared_log::LogProgress;
 
 /// The most bytes of one piece.
 const PIECE: u64 = 64 * 1024;
@@ -87,6 +88,21 @@ impl LogReader {
         known_lost: u64,
     ) -> io::Result<LogPiece> {
         self.read_with(move |log| log.next_piece(streams, from, known_lost)).await
+    }
+
+    /// Waits until more than `seen` bytes were lost, or the log is closed. Dropping the future loses
+    /// nothing.
+    pub async fn wait_for_loss(&self, seen: u64) {
+        let Some(mut progress) = self.shared_log().watch_progress() else { return };
+        let is_past = |now: &LogProgress| now.closed || now.dropped_bytes > seen;
+        // An error means that the writer is gone, which ends the wait as well.
+        progress.wait_for(is_past).await.ok();
+    }
+
+    /// The next bytes that were lost right before an offset, after the first `known` of them.
+    #[must_use]
+    pub fn find_loss(&self, offset: u64, known: u64) -> Option<LostBytes> {
+        self.shared_log().find_loss(offset, known)
     }
 
     /// Returns the position of a start now.

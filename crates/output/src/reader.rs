@@ -155,21 +155,6 @@ impl LogReader {
         progress.wait_for(is_past).await.ok();
     }
 
-    /// Waits until more than `seen` bytes were lost, or the log is closed. Dropping the future loses
-    /// nothing.
-    pub async fn wait_for_loss(&self, seen: u64) {
-        let Some(mut progress) = self.log.watch_progress() else { return };
-        let is_past = |now: &LogProgress| now.closed || now.dropped_bytes > seen;
-        // An error means that the writer is gone, which ends the wait as well.
-        progress.wait_for(is_past).await.ok();
-    }
-
-    /// The next bytes that were lost right before an offset, after the first `known` of them.
-    #[must_use]
-    pub fn find_loss(&self, offset: u64, known: u64) -> Option<LostBytes> {
-        self.log.find_loss(offset, known)
-    }
-
     /// A reader for a thread that may wait for the disk, such as the thread of a test. Threads of
     /// the runtime get one from [`LogReader::read_with`].
     #[must_use]
