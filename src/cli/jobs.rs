@@ -51,22 +51,26 @@ pub(super) async fn run(
     }
     let mut shown = String::new();
     loop {
-        let output = list_once(flags, servers, display).await?;
-        let messages = match display.table_room() {
-            TableRoom::Terminal(width) => fit_lines(&output.stderr, width),
-            TableRoom::Lines(_) => output.stderr,
+        let VerbOutput { stdout, stderr, .. } = list_once(flags, servers, display).await?;
+        let is_json = flags.jobs.server.json;
+        let text = match display.table_room() {
+            _ if is_json => stdout,
+            TableRoom::Terminal(width) => format!("{stdout}{}", fit_lines(&stderr, width)),
+            TableRoom::Lines(_) => format!("{stdout}{stderr}\n"),
         };
-        let text = format!("{}{messages}", output.stdout);
-        let frame = if display.has_sequences {
+        let frame = if display.has_sequences && !is_json {
             Some(format_frame(&text, read_terminal_size().rows.into()))
         } else {
             // A file gets each change once.
-            (text != shown).then(|| format!("{text}\n"))
+            (text != shown).then(|| text.clone())
         };
-        if let Some(frame) = frame
-            && (io::stdout().write_all(frame.as_bytes()).is_err() || io::stdout().flush().is_err())
-        {
-            return Ok(VerbOutput { code: 1, ..VerbOutput::default() });
+        if let Some(frame) = frame {
+            let messages = if is_json { stderr.as_bytes() } else { &[] };
+            // Without its stderr a program has no place for messages.
+            io::stderr().write_all(messages).ok();
+            if io::stdout().write_all(frame.as_bytes()).is_err() || io::stdout().flush().is_err() {
+                return Ok(VerbOutput { code: 1, ..VerbOutput::default() });
+            }
         }
         shown = text;
         tokio::time::sleep(WATCH_INTERVAL).await;
@@ -95,7 +99,9 @@ async fn list_once(
     let code = u8::from(!answers.failures.is_empty());
     if flags.jobs.server.json {
         let jobs: Vec<Value> = listed.jobs.iter().map(|(_, job)| job.clone()).collect();
-        let stdout = format!("{:#}\n", json!({ "jobs": jobs }));
+        let list = json!({ "jobs": jobs });
+        // Repeated lists are one line each, so that a program can tell them apart.
+        let stdout = if flags.watch { format!("{list}\n") } else { format!("{list:#}\n") };
         return Ok(VerbOutput { stdout, stderr: failures, code });
     }
     let now = OffsetDateTime::now_utc();

@@ -256,8 +256,8 @@ fn the_entry_of_another_program_is_replaced_and_removed_only_by_force() {
     let file = home(&sandbox).join(".cursor/mcp.json");
     let backup = home(&sandbox).join(".cursor/mcp.json.shellyard-backup");
     let foreign = [
-        (r#"{"command": "/usr/bin/npx", "args": ["other"], "cwd": "/x"}"#, "`/usr/bin/npx other`"),
-        (r#"{"url": "http://127.0.0.1:9/mcp"}"#, "http://127.0.0.1:9/mcp"),
+        (r#"{"command": "/usr/bin/npx", "args": ["other"], "cwd": "/x"}"#, "`/usr/bin/npx`"),
+        (r#"{"url": "http://127.0.0.1:9/mcp"}"#, "`127.0.0.1:9`"),
     ];
     for (entry, what) in foreign {
         let original = format!("{{\"mcpServers\": {{\"shellyard\": {entry}}}}}\n");

@@ -80,7 +80,8 @@ fn resources_and_the_api_refuse_one_stream_of_a_merged_job() {
     let status = answer.status;
     let error: Value = serde_json::from_str(&answer.text()).expect("JSON");
     assert_eq!((status, &error["error"]["code"]), (404, &json!("merged_streams")), "{error}");
-    assert!(error["error"]["message"].as_str().is_some_and(|text| text.contains(ADVICE)));
+    let message = error["error"]["message"].as_str().expect("a text");
+    assert!(message.contains(r#"`"streams": "separate"`"#), "{message}");
 }
 
 #[test]

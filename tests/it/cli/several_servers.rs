@@ -3,12 +3,11 @@
 use std::os::unix::net::UnixListener;
 use std::process::Output;
 
-use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::world::{Route, World};
 use crate::harness::{
-    Launch, Marker, TestServer, eventually, eventually_some, output_of, signal, text,
+    Launch, Marker, SuspendedProcess, TestServer, eventually, eventually_some, output_of, text,
 };
 
 /// A shared server, and two that clients started for themselves.
@@ -91,14 +90,14 @@ fn a_number_works_where_it_is_unambiguous_and_a_name_always() {
 fn a_suspended_editor_is_named_and_does_not_hide_the_jobs_of_others() {
     let mut servers = Servers::start();
     servers.stdio[0].run("echo of the first");
-    let suspended = i32::try_from(servers.stdio[1].pid()).expect("a pid fits");
-    signal(suspended, Signal::STOP);
+    let pid = servers.stdio[1].pid();
+    let suspended = SuspendedProcess::new(pid);
     assert_eq!(servers.ask(&["logs", "1"]).1, "of the first\n");
     let (code, shown, said) = servers.ask(&["jobs"]);
-    signal(suspended, Signal::CONT);
+    drop(suspended);
     assert_eq!(code, Some(1), "the list is not complete: {said}");
     assert!(shown.contains("of the first"), "{shown}");
-    let is_named = said.contains(&format!("server s{suspended}")) && said.contains("suspended");
+    let is_named = said.contains(&format!("server s{pid}")) && said.contains("suspended");
     assert!(is_named, "{said}");
 }
 

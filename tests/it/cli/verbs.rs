@@ -1,9 +1,11 @@
 //! Lists, logs, waits and stops of jobs: what they print, and what they return.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::world::{ROUTES, Route, World};
-use crate::harness::{Launch, Sandbox, assert_fits, eventually, run_program, text};
+use crate::harness::{
+    Launch, Sandbox, SuspendedProcess, assert_fits, eventually, run_program, text,
+};
 
 #[test]
 fn an_empty_list_is_not_an_error_and_says_what_to_do() {
@@ -94,6 +96,18 @@ fn watching_jobs_shows_what_changes() {
     world.finished_job("echo watched");
     let shown = watching.wait_for("echo watched");
     assert_fits(&shown, 80);
+    watching.send(b"\x03");
+    assert_eq!(watching.finish().0, None, "Ctrl-C ends it");
+}
+
+#[test]
+fn watching_jobs_as_json_writes_one_line_for_each_list() {
+    let mut world = World::start(Route::Socket);
+    world.finished_job("echo watched");
+    let mut watching = world.start_in_terminal(&["jobs", "--watch", "--json"], 80);
+    let shown = watching.wait_for("]}\r\n");
+    let list: Value = serde_json::from_str(shown.lines().next().expect("a line")).expect("JSON");
+    assert_eq!(list["jobs"][0]["command"], "echo watched", "{shown}");
     watching.send(b"\x03");
     assert_eq!(watching.finish().0, None, "Ctrl-C ends it");
 }
@@ -204,14 +218,14 @@ fn logs_without_following_ends_while_the_job_runs() {
 fn a_slow_answer_is_announced_on_a_terminal() {
     let mut world = World::start(Route::Socket);
     let job = world.finished_job("echo done");
-    let server = i32::try_from(world.server.server_pid()).expect("a pid fits");
+    let server = world.server.server_pid();
     for words in [&["queue"][..], &["show", &job], &["logs", &job]] {
-        crate::harness::signal(server, rustix::process::Signal::STOP);
+        let suspended = SuspendedProcess::new(server);
         let mut waiting = world.start_in_terminal(words, 80);
         let label =
             if words[0] == "logs" { "reading the output" } else { "waiting for the server" };
         waiting.wait_for(label);
-        crate::harness::signal(server, rustix::process::Signal::CONT);
+        drop(suspended);
         let (code, shown) = waiting.finish();
         assert_eq!(code, Some(0), "{words:?}: {shown}");
     }

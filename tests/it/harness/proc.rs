@@ -92,6 +92,35 @@ pub(crate) fn signal(pid: i32, signal: Signal) {
     }
 }
 
+/// A process that is suspended until this is dropped.
+#[derive(Debug)]
+pub(crate) struct SuspendedProcess {
+    pid: i32,
+}
+
+impl SuspendedProcess {
+    /// Suspends a process, and waits until all its threads have stopped.
+    #[track_caller]
+    pub(crate) fn new(pid: u32) -> Self {
+        let pid = i32::try_from(pid).expect("a pid fits");
+        signal(pid, Signal::STOP);
+        let suspended = Self { pid };
+        eventually("the process is suspended", || state_of(pid).as_deref() == Some("T"));
+        suspended
+    }
+}
+
+impl Drop for SuspendedProcess {
+    fn drop(&mut self) {
+        signal(self.pid, Signal::CONT);
+    }
+}
+
+fn state_of(pid: i32) -> Option<String> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    Some(stat.rsplit(") ").next()?.split(' ').next()?.to_owned())
+}
+
 /// The parent of a process; `None` if the process is gone.
 pub(crate) fn parent_of(pid: i32) -> Option<i32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
