@@ -90,7 +90,7 @@ impl JobOutputReader {
     }
 
     /// The next bytes that were lost right before the position and of which the caller does not know.
-    /// Of one stream, no loss is known.
+    /// The stream of lost bytes is not known, so a reader of one stream finds none.
     #[must_use]
     pub fn find_loss(&self) -> Option<LostBytes> {
         match self.streams.only() {
