@@ -253,6 +253,8 @@ check "lints" cargo clippy --workspace --all-targets --all-features -- -D warnin
 check "lints without features" cargo clippy -- -D warnings
 check "documentation" env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --all-features
 advisories
+# Many tests wait rather than work.
+export RUST_TEST_THREADS=$((2 * $(nproc)))
 counted "tests" "${world[@]}" cargo test --workspace --no-fail-fast --all-features
 check "benchmark, quick" cargo bench --profile dev --all-features --bench shellyard-bench -- --quick
 check "benchmarks of pure parts, once" cargo bench --profile dev --all-features --bench pure -- --test
