@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use crate::error::TextPlace;
+use crate::format::TextPlace;
 
 /// No settings file is larger; Claude Code keeps a history in its own.
 const MAX_BYTES: u64 = 256 * 1024 * 1024;

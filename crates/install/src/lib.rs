@@ -6,27 +6,15 @@
 #![warn(missing_docs)]
 
 mod client;
-mod diff;
-mod entry;
-mod error;
 pub mod files;
 mod format;
-mod json_layout;
-mod jsonc;
-mod marked_section;
-mod plan;
+mod json;
 mod settings_file;
-mod toml_text;
-mod value;
-mod yaml_text;
-mod yaml_tree;
+mod toml;
+mod yaml;
 
-pub use client::{ClientKind, InstallScope, Machine, OperatingSystem};
-pub use diff::format_diff;
-pub use entry::{ConfiguredCommand, SERVER_NAME};
-pub use error::{EditError, TextPlace};
-pub use format::SettingsFormat;
-pub use marked_section::AGENT_RULES;
-pub use plan::InstallRequest;
-pub use settings_file::{FilePurpose, SettingsFile, UninstallStep};
-pub use value::SettingValue;
+pub use client::{
+    ClientKind, ConfiguredCommand, InstallScope, Machine, OperatingSystem, SERVER_NAME,
+};
+pub use format::{EditError, SettingValue, SettingsFormat, TextPlace};
+pub use settings_file::{FilePurpose, InstallRequest, SettingsFile, UninstallStep, format_diff};

@@ -3,11 +3,10 @@
 //! The parser tells where each key and value stands; everything else is splicing. A layout that this
 //! does not understand shows when the result is read again, and the file is then left alone.
 
-use crate::error::{EditError, TextPlace};
-use crate::json_layout::format_inline;
-use crate::jsonc::quote;
-use crate::value::SettingValue;
-use crate::yaml_tree::{YamlEntry, YamlKind, YamlNode, parse_yaml};
+use saphyr_parser::{Event, Parser, ScalarStyle, Span};
+
+use crate::format::{EditError, SettingValue, TextPlace, newline_of};
+use crate::json::{format_inline, quote};
 
 /// The content of a text; an empty text is an empty map.
 pub(crate) fn read(text: &str) -> Result<SettingValue, EditError> {
@@ -52,7 +51,7 @@ pub(crate) fn remove(text: &str, path: &[&str]) -> Result<String, EditError> {
     let mut node = &root;
     for key in above {
         let entries = node.entries().unwrap_or_default();
-        match entries.iter().find(|entry| entry.key == *key) {
+        match find_entry(entries, key) {
             Some(entry) => node = &entry.value,
             None => return Ok(text.to_owned()),
         }
@@ -86,11 +85,7 @@ fn map_entries<'n>(
     node: &'n YamlNode,
     path: &[&str],
 ) -> Result<&'n [YamlEntry], EditError> {
-    node.entries().ok_or_else(|| {
-        let key = if path.is_empty() { "the whole file".to_owned() } else { path.join(".") };
-        let place = TextPlace::of_byte(text, node.start);
-        EditError::OtherKind { place, key, expected: "a mapping" }
-    })
+    node.entries().ok_or_else(|| EditError::other_kind(text, node.start, path, "a mapping"))
 }
 
 /// Appends a path with its value to a text that has no document, or at the end of the root.
@@ -193,10 +188,6 @@ fn format_text(text: &str) -> String {
     }
 }
 
-fn newline_of(text: &str) -> &'static str {
-    if text.contains("\r\n") { "\r\n" } else { "\n" }
-}
-
 fn line_start(text: &str, byte: usize) -> usize {
     text[..byte].rfind('\n').map_or(0, |index| index + 1)
 }
@@ -209,7 +200,61 @@ fn line_end(text: &str, byte: usize) -> usize {
     text[byte..].find('\n').map_or(text.len(), |index| byte + index + 1)
 }
 
+/// A value of a YAML text. `end` is the byte after its last character, without comments and blanks.
+#[derive(Debug)]
+struct YamlNode {
+    start: usize,
+    end: usize,
+    kind: YamlKind,
+}
+
+#[derive(Debug)]
+enum YamlKind {
+    Scalar { text: String, is_plain: bool },
+    List(Vec<YamlNode>),
+    Map(Vec<YamlEntry>),
+    Alias,
+}
+
+/// A key with its value; `colon` is the byte of the colon after the key.
+#[derive(Debug)]
+struct YamlEntry {
+    key: String,
+    key_start: usize,
+    colon: usize,
+    value: YamlNode,
+}
+
+impl YamlEntry {
+    /// The byte after the value; an absent value ends at the colon.
+    fn end(&self) -> usize {
+        self.value.end.max(self.colon + 1)
+    }
+}
+
 impl YamlNode {
+    fn entries(&self) -> Option<&[YamlEntry]> {
+        match &self.kind {
+            YamlKind::Map(entries) => Some(entries),
+            YamlKind::Scalar { .. } | YamlKind::List(_) | YamlKind::Alias => None,
+        }
+    }
+
+    fn to_setting(&self) -> SettingValue {
+        match &self.kind {
+            YamlKind::Scalar { text, is_plain: false } => SettingValue::text(text),
+            YamlKind::Scalar { text, is_plain: true } => read_plain(text),
+            YamlKind::List(items) => {
+                SettingValue::List(items.iter().map(Self::to_setting).collect())
+            }
+            YamlKind::Map(entries) => {
+                let pair = |entry: &YamlEntry| (entry.key.clone(), entry.value.to_setting());
+                SettingValue::Map(entries.iter().map(pair).collect())
+            }
+            YamlKind::Alias => SettingValue::Other("*".to_owned()),
+        }
+    }
+
     fn is_flow(&self, text: &str) -> bool {
         text[self.start..].starts_with('{')
     }
@@ -223,5 +268,139 @@ impl YamlNode {
             YamlKind::Map(entries) => entries.is_empty(),
             YamlKind::List(_) | YamlKind::Alias => false,
         }
+    }
+}
+
+/// A scalar without quotes, as YAML 1.2 reads it.
+fn read_plain(text: &str) -> SettingValue {
+    match text {
+        "true" | "True" | "TRUE" => SettingValue::Flag(true),
+        "false" | "False" | "FALSE" => SettingValue::Flag(false),
+        "" | "~" | "null" | "Null" | "NULL" => SettingValue::Other("null".to_owned()),
+        text => match (text.parse::<i64>(), text.parse::<f64>()) {
+            (Ok(number), _) => SettingValue::Number(number),
+            (Err(_), Ok(_)) => SettingValue::Other(text.to_owned()),
+            (Err(_), Err(_)) => SettingValue::text(text),
+        },
+    }
+}
+
+/// Reads a text with at most one document. Without any content there is no node.
+fn parse_yaml(text: &str) -> Result<Option<YamlNode>, EditError> {
+    let mut events = Vec::new();
+    let mut bytes: Vec<usize> = text.char_indices().map(|(byte, _)| byte).collect();
+    bytes.push(text.len());
+    for event in Parser::new_from_str(text) {
+        let (event, span) = event.map_err(|error| EditError::Syntax {
+            place: TextPlace { line: error.marker().line(), column: error.marker().col() + 1 },
+            why: error.info().to_owned(),
+        })?;
+        events.push((event, span));
+    }
+    let documents =
+        events.iter().filter(|(event, _)| matches!(event, Event::DocumentStart(_))).count();
+    if documents > 1 || text.lines().any(|line| line.trim_end() == "...") {
+        return Err(EditError::Layout);
+    }
+    let mut builder = TreeBuilder { text, bytes, events: events.into_iter().peekable() };
+    builder.skip_start();
+    builder.build(0)
+}
+
+/// Levels of nesting that are read; a settings file has a handful.
+const MAX_DEPTH: usize = 64;
+
+struct TreeBuilder<'t, I: Iterator<Item = (Event<'t>, Span)>> {
+    text: &'t str,
+    /// The byte of each character: the parser counts characters.
+    bytes: Vec<usize>,
+    events: std::iter::Peekable<I>,
+}
+
+impl<'t, I: Iterator<Item = (Event<'t>, Span)>> TreeBuilder<'t, I> {
+    fn skip_start(&mut self) {
+        let is_start = |event: &Event<'_>| {
+            matches!(event, Event::StreamStart | Event::DocumentStart(_) | Event::Nothing)
+        };
+        while self.events.next_if(|(event, _)| is_start(event)).is_some() {}
+    }
+
+    fn byte(&self, character: usize) -> usize {
+        self.bytes.get(character).copied().unwrap_or(self.text.len())
+    }
+
+    fn build(&mut self, depth: usize) -> Result<Option<YamlNode>, EditError> {
+        if depth > MAX_DEPTH {
+            return Err(EditError::Layout);
+        }
+        let Some((event, span)) = self.events.next() else { return Ok(None) };
+        let start = self.byte(span.start.index());
+        let end = self.byte(span.end.index());
+        let node = match event {
+            Event::Scalar(text, style, ..) => {
+                let is_plain = style == ScalarStyle::Plain;
+                // An absent value is placed at the next token.
+                let end = if is_plain && text.is_empty() { 0 } else { end };
+                YamlNode {
+                    start,
+                    end,
+                    kind: YamlKind::Scalar { text: text.into_owned(), is_plain },
+                }
+            }
+            Event::SequenceStart(..) => self.build_list(start, depth)?,
+            Event::MappingStart(..) => self.build_map(start, depth)?,
+            Event::Alias(_) => YamlNode { start, end, kind: YamlKind::Alias },
+            Event::Nothing
+            | Event::StreamStart
+            | Event::StreamEnd
+            | Event::DocumentStart(_)
+            | Event::DocumentEnd
+            | Event::SequenceEnd
+            | Event::MappingEnd => return Ok(None),
+        };
+        Ok(Some(node))
+    }
+
+    fn build_list(&mut self, start: usize, depth: usize) -> Result<YamlNode, EditError> {
+        let mut items = Vec::new();
+        loop {
+            if let Some((_, span)) =
+                self.events.next_if(|(event, _)| matches!(event, Event::SequenceEnd))
+            {
+                let is_flow = self.text[start..].starts_with('[');
+                let inner = items.last().map_or(start, |item: &YamlNode| item.end);
+                let end = if is_flow { self.byte(span.end.index()) } else { inner };
+                return Ok(YamlNode { start, end, kind: YamlKind::List(items) });
+            }
+            items.push(self.build(depth + 1)?.ok_or(EditError::Layout)?);
+        }
+    }
+
+    fn build_map(&mut self, start: usize, depth: usize) -> Result<YamlNode, EditError> {
+        let mut entries: Vec<YamlEntry> = Vec::new();
+        loop {
+            if let Some((_, span)) =
+                self.events.next_if(|(event, _)| matches!(event, Event::MappingEnd))
+            {
+                let is_flow = self.text[start..].starts_with('{');
+                let inner = entries.last().map_or(start, YamlEntry::end);
+                let end = if is_flow { self.byte(span.end.index()) } else { inner };
+                return Ok(YamlNode { start, end, kind: YamlKind::Map(entries) });
+            }
+            entries.push(self.build_entry(&entries, depth)?);
+        }
+    }
+
+    fn build_entry(&mut self, before: &[YamlEntry], depth: usize) -> Result<YamlEntry, EditError> {
+        let key = self.build(depth + 1)?.ok_or(EditError::Layout)?;
+        let YamlKind::Scalar { text: name, .. } = &key.kind else { return Err(EditError::Layout) };
+        if before.iter().any(|entry| entry.key == *name) {
+            let place = TextPlace::of_byte(self.text, key.start);
+            return Err(EditError::Duplicate { place, key: name.clone() });
+        }
+        let after_key = self.text.get(key.end..).ok_or(EditError::Layout)?;
+        let colon = after_key.find(':').map(|index| key.end + index).ok_or(EditError::Layout)?;
+        let value = self.build(depth + 1)?.ok_or(EditError::Layout)?;
+        Ok(YamlEntry { key: name.clone(), key_start: key.start, colon, value })
     }
 }

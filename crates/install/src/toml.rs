@@ -2,9 +2,8 @@
 
 use toml_edit::{Document, DocumentMut, InlineTable, Item, RawString, Table, TableLike, Value};
 
-use crate::error::{EditError, TextPlace};
-use crate::jsonc::quote;
-use crate::value::SettingValue;
+use crate::format::{EditError, SettingValue, TextPlace, newline_of};
+use crate::json::quote;
 
 fn parse(text: &str) -> Result<DocumentMut, EditError> {
     let document = Document::parse(text).map_err(|error| EditError::Syntax {
@@ -61,13 +60,12 @@ fn to_text(document: &DocumentMut, text: &str) -> String {
 /// The parser keeps no places for documents that are edited, so the first line with the key counts.
 fn other_kind_error(text: &str, path: &[&str]) -> EditError {
     let byte = path.last().and_then(|key| text.find(*key)).unwrap_or(0);
-    let place = TextPlace::of_byte(text, byte);
-    EditError::OtherKind { place, key: path.join("."), expected: "a table" }
+    EditError::other_kind(text, byte, path, "a table")
 }
 
 /// Appends a table with a header, after an empty line.
 fn append_table(text: &str, path: &[&str], pairs: &[(String, SettingValue)]) -> String {
-    let newline = if text.contains("\r\n") { "\r\n" } else { "\n" };
+    let newline = newline_of(text);
     let end = if text.is_empty() || text.ends_with('\n') { "" } else { newline };
     let gap = if text.is_empty() { "" } else { newline };
     let header: Vec<String> = path.iter().map(|key| format_key(key)).collect();
