@@ -12,29 +12,21 @@
 //!   can be written again. After a failed `fsync` the kernel may have forgotten what was written, so the journal
 //!   goes on in a new segment.
 
-mod durability;
-mod error;
 mod handle;
-mod live_records;
 mod record;
 mod replay;
-mod reserve;
 mod segment;
-mod segment_file;
 mod state;
-mod write_queue;
 mod writer;
 
 #[cfg(test)]
 mod tests;
 
-pub use durability::Durability;
-pub use error::JournalError;
-pub use handle::{Journal, JournalCounts, JournalHealth, JournalTicket};
+pub use handle::{Durability, Journal, JournalCounts, JournalHealth, JournalTicket};
 pub use record::{
-    AcceptedJob, EndedJob, FreedNote, InheritedVariable, JobInputs, LastingApproval, NextNumber,
-    QueuedJob, Record, StartedJob, StartingJob, StoredEnding, StoredJson, now_ms, restore_instant,
-    wall_ms_of,
+    AcceptedJob, EndedJob, FreedNote, InheritedVariable, JobInputs, JournalError, LastingApproval,
+    NextNumber, QueuedJob, Record, StartedJob, StartingJob, StoredEnding, StoredJson, now_ms,
+    restore_instant, wall_ms_of,
 };
 pub use replay::{ReplayReport, replay_bytes};
 pub use state::{EndedRecords, JournalState, UnfinishedJob};

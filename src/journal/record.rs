@@ -1,4 +1,4 @@
-//! The records of the journal.
+//! The records of the journal, and its errors.
 //!
 //! A record is written as an object with one field, whose name is the kind of the record:
 //! `{"started":{"job":{"tenant":"local","number":12},"at_ms":1760000000000,"pid":4711}}`. Names of kinds and
@@ -8,13 +8,16 @@
 //! order of events is the order of their records.
 
 use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use thiserror::Error;
 
-use super::error::JournalError;
 use crate::byte_text;
 use crate::ids::{JobId, TenantId};
 use crate::job_key::JobKey;
@@ -232,7 +235,8 @@ impl StoredJson {
     /// # Errors
     /// If the text is not a value of this type.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, JournalError> {
-        serde_json::from_str(self.0.get()).map_err(JournalError::decode)
+        serde_json::from_str(self.0.get())
+            .map_err(|source| JournalError::Decode { source: Arc::new(source) })
     }
 
     /// Returns the JSON text.
@@ -266,6 +270,58 @@ pub fn restore_instant(at_ms: u64) -> Instant {
         match now.checked_sub(ago) {
             Some(then) => return then,
             None => ago /= 2,
+        }
+    }
+}
+
+/// The reason why the journal could not be opened, or a record could not be written.
+#[derive(Debug, Clone, Error)]
+pub enum JournalError {
+    #[error("the journal `{}` cannot be used; check its permissions and the room on its disk", .path.display())]
+    Unusable { path: PathBuf, source: Arc<io::Error> },
+    #[error(
+        "the journal `{}` has format {found}, and this version reads formats up to {known}; use the version that wrote it, or a later one", .path.display()
+    )]
+    NewerFormat { path: PathBuf, found: u32, known: u32 },
+    /// The record is not on disk. If `is_kept`, it is in memory, and is written when the journal works again.
+    #[error("the journal cannot be written: {why}; free some room on its disk, or repair it")]
+    Degraded { why: Arc<str>, is_kept: bool },
+    /// More records wait for the disk than are kept in memory.
+    #[error("too many records wait for the journal's disk; try again when it answers")]
+    QueueFull,
+    /// The record is written as soon as the disk answers.
+    #[error("the journal's disk does not answer")]
+    Slow,
+    /// The journal is closed, or its thread has ended.
+    #[error("the journal is closed")]
+    Closed,
+    #[error("a record has no JSON form")]
+    Encode { source: Arc<serde_json::Error> },
+    #[error("a record of the journal cannot be read")]
+    Decode { source: Arc<serde_json::Error> },
+}
+
+impl JournalError {
+    pub(super) fn unusable(path: &Path, source: io::Error) -> Self {
+        Self::Unusable { path: path.to_owned(), source: Arc::new(source) }
+    }
+
+    pub(super) fn encode(source: serde_json::Error) -> Self {
+        Self::Encode { source: Arc::new(source) }
+    }
+
+    /// Returns the stable code word of the error.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Unusable { .. } => "journal_unusable",
+            Self::NewerFormat { .. } => "journal_newer_format",
+            Self::Degraded { .. } => "journal_degraded",
+            Self::QueueFull => "journal_queue_full",
+            Self::Slow => "journal_slow",
+            Self::Closed => "journal_closed",
+            Self::Encode { .. } => "journal_encode",
+            Self::Decode { .. } => "journal_decode",
         }
     }
 }

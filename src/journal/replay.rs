@@ -5,12 +5,11 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use super::error::JournalError;
-use super::live_records::{FinishedRecords, LiveParts, LiveRecords, RecordKey, UnfinishedRecords};
-use super::record::Record;
-use super::segment::{self, FORMAT, Marker};
-use super::segment_file::{LineSpan, read_segment, segment_path};
-use super::state::JournalState;
+use super::record::{JournalError, Record};
+use super::segment::{self, FORMAT, LineSpan, Marker, read_segment, segment_path};
+use super::state::{
+    FinishedRecords, JournalState, LiveParts, LiveRecords, RecordKey, UnfinishedRecords,
+};
 
 /// The numbers of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

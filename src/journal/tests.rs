@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 
 use super::handle::JournalSizes;
-use super::segment::{self, Marker};
-use super::segment_file::{list_segments, segment_path};
+use super::segment::{self, Marker, list_segments, segment_path};
 use super::*;
 use crate::ids::{JobId, JobNumber, TenantId};
 use crate::job_key::JobKey;

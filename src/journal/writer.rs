@@ -1,22 +1,28 @@
-//! The thread that owns the files of the journal.
+//! The thread that owns the files of the journal: its segments, and the reserve.
 
-use std::io;
+use std::fs;
+use std::io::{self, Read as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::durability::Durability;
-use super::error::JournalError;
-use super::handle::{JournalHealth, JournalSizes, Shared};
-use super::live_records::LiveRecords;
+use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
+use rustix::io::Errno;
+
+use super::handle::{
+    Batch, Durability, JournalHealth, JournalSizes, QueuedRecord, Shared, WriterWork,
+    is_announcement,
+};
+use super::record::JournalError;
 use super::replay::{LoadedSegment, Replay};
-use super::reserve::Reserve;
-use super::segment_file::{
+use super::segment::{
     LineSpan, NewSegment, SegmentFile, SyncNew, create_directory, create_segment, is_whole_line,
     list_segments, remove_segment,
 };
-use super::write_queue::{Batch, QueuedRecord, WriterWork};
+use super::state::LiveRecords;
+use crate::private_files::Symlinks;
 
 /// The time between two attempts to leave the degraded state.
 const RETRY: Duration = Duration::from_secs(1);
@@ -304,7 +310,7 @@ impl JournalWriter {
             let (line, after) = rest.split_at(rest.len().min(record.len as usize));
             rest = after;
             let bound =
-                if record.is_announcement() { self.sizes.kept / 2 } else { self.sizes.kept };
+                if is_announcement(&record.key) { self.sizes.kept / 2 } else { self.sizes.kept };
             let is_kept = kept.lines.len() + line.len() <= bound;
             record.send_result(Err(JournalError::Degraded { why: Arc::clone(why), is_kept }));
             if is_kept {
@@ -433,15 +439,73 @@ fn is_out_of_space(error: &io::Error) -> bool {
     )
 }
 
+const RESERVE_NAME: &str = "reserve";
+
+/// The reserve of a journal: a file that only takes room, and is removed when the disk is full. Then endings of
+/// jobs can still be recorded.
+#[derive(Debug)]
+struct Reserve {
+    path: PathBuf,
+    bytes: u64,
+    is_there: bool,
+}
+
+impl Reserve {
+    /// Returns the reserve that an earlier server may have left. It is not created here: the server's start does
+    /// not wait for that.
+    fn find(dir: &Path, bytes: u64) -> Self {
+        let path = dir.join(RESERVE_NAME);
+        let is_there = fs::symlink_metadata(&path).is_ok_and(|found| found.len() == bytes);
+        Self { path, bytes, is_there }
+    }
+
+    const fn is_there(&self) -> bool {
+        self.is_there
+    }
+
+    /// Removes the file; `false` if there is none.
+    pub(super) fn release(&mut self) -> bool {
+        let was_there = std::mem::replace(&mut self.is_there, false);
+        was_there && fs::remove_file(&self.path).is_ok()
+    }
+
+    /// Creates the file if the disk has twice as much room: a reserve that takes the last bytes would only fill the
+    /// disk.
+    pub(super) fn restore(&mut self) {
+        if self.is_there {
+            return;
+        }
+        self.is_there = self.create().is_ok();
+        if !self.is_there {
+            fs::remove_file(&self.path).ok();
+        }
+    }
+
+    fn create(&self) -> io::Result<()> {
+        let mut options = Symlinks::Refuse.options();
+        let options = options.write(true).create(true).truncate(true).mode(0o600);
+        let file = options.open(&self.path)?;
+        let disk = fstatvfs(&file)?;
+        if disk.f_bavail.saturating_mul(disk.f_frsize) < self.bytes.saturating_mul(2) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        match fallocate(&file, FallocateFlags::empty(), 0, self.bytes) {
+            Err(Errno::OPNOTSUPP) => {
+                io::copy(&mut io::repeat(0).take(self.bytes), &mut &file).map(|_| ())
+            }
+            allocated => Ok(allocated?),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs::File;
 
     use tokio::sync::oneshot;
 
-    use super::super::handle::Counters;
+    use super::super::handle::{Counters, WriteQueue};
     use super::super::tests::{SMALL, accepted, job};
-    use super::super::write_queue::WriteQueue;
     use super::super::{JournalState, Record};
     use super::*;
     use crate::journal::replay::read_journal;
