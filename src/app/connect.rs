@@ -57,7 +57,7 @@ fn encode_for_server(
     if !target.is_local() {
         return Ok(None);
     }
-    let selected = rules::select_client_variables(loaded, environment)?;
+    let selected = rules::job_environment(loaded, environment)?;
     let withheld = selected.withheld_names().map(str::to_owned).collect();
     let variables = selected.kept;
     let encoded = encode_environment(ClientEnvironment { variables, withheld });
@@ -77,7 +77,7 @@ fn with_current_directory(client: ServerClient) -> Result<ServerClient, AppError
 }
 
 /// Creates a client of the server at `wanted`; `None` = the server of these settings.
-pub(super) fn new_client(
+fn new_client(
     wanted: Option<&str>,
     token_file: Option<&Path>,
     settings: &Settings,

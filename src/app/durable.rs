@@ -1,11 +1,20 @@
-//! The part of `serve` that outlives one server: its journal, and the keeper that holds its
-//! processes and listeners.
+//! The part of `serve` that outlives one server: its journal, the keeper that holds its processes and
+//! listeners, and the lock on its data directory.
+//!
+//! Only one `serve` at a time uses a data directory: two would use the same job numbers. It holds a lock
+//! on `server.pid`, which also describes it to the next server. The lock ends with its process, however
+//! that ends. A server of one client (`stdio`) or of one command (`run`) stores no job numbers: it needs
+//! no lock, and has a spill directory of its own (`crates/output/src/spill.rs`).
 
 use std::collections::HashSet;
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Write as _};
+use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
-use std::{fs, io, thread};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{Access, access};
 use tokio::sync::watch;
@@ -13,10 +22,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::error::AppError;
 use super::{module_settings, rules};
-use crate::bounded_read::{FILE_READ_TIMEOUT, run_with_timeout};
+use crate::bounded_read::{FILE_READ_TIMEOUT, SPILL_CHECK_TIMEOUT, read_text, run_with_timeout};
 use crate::config::{Environment, Settings};
 use crate::http::{InheritedListeners, Server, ServerGeneration, UpgradeControl};
 use crate::journal::{Journal, JournalCounts, JournalError, JournalHealth};
+use crate::output::SpillDir;
+use crate::private_files::{Symlinks, explain_symlink_error};
 use crate::process::{Host, KeeperClient, KeeperNotice, KeptProcess};
 use crate::service::{PreviousEnd, PreviousServer};
 use crate::telemetry::audit::{self, AuditedJob};
@@ -118,6 +129,26 @@ fn find_open_jobs(settings: &Settings) -> HashSet<AuditedJob> {
     found.unwrap_or_default().into_iter().collect()
 }
 
+/// Checks that output can be stored, and removes the files of unknown jobs and of killed servers. Waits
+/// a limited time for the disk.
+pub(super) fn prepare_output_dir(spill: &SpillDir, previous: &PreviousServer) {
+    let checked = spill.clone();
+    let known = previous.list_log_names();
+    let knows_all_jobs = previous.knows_all_jobs;
+    let prepare = move || {
+        checked.check()?;
+        if !checked.is_durable() {
+            checked.remove_leftovers();
+        } else if knows_all_jobs {
+            checked.remove_unknown_logs(&known)?;
+        }
+        Ok(())
+    };
+    if let Err(error) = run_with_timeout(SPILL_CHECK_TIMEOUT, prepare).flatten() {
+        events::spill_dir_unusable(spill.root(), &error);
+    }
+}
+
 /// The connection of a server to its keeper, if it has one.
 #[derive(Debug, Clone)]
 pub(super) struct KeeperLink {
@@ -213,7 +244,7 @@ impl KeeperLink {
     }
 
     /// Requests an upgrade; `None` is the program that was started.
-    pub(super) fn request_upgrade(&self, program: Option<PathBuf>) -> Result<(), String> {
+    fn request_upgrade(&self, program: Option<PathBuf>) -> Result<(), String> {
         if self.client.is_none() {
             return Err("this server has no keeper (`server.durability` is \"off\")".to_owned());
         }
@@ -307,9 +338,124 @@ pub(super) fn new_host(keeper: Option<&KeeperClient>) -> Result<Arc<Host>, AppEr
     host.map(Arc::new).map_err(AppError::Host)
 }
 
+/// The file that describes the server of a data directory, and that is locked.
+const PID_FILE: &str = "server.pid";
+
+/// The longest wait for the lock: a process that a killed server was creating keeps it until it
+/// calls `execve`.
+const LOCK_TIME: Duration = Duration::from_secs(2);
+
+/// The time between two attempts.
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
+
+/// The lock of a `serve` process.
+#[derive(Debug)]
+pub(super) struct ServerLock {
+    /// `None` if there is no file to lock; a log line has said so.
+    file: Option<File>,
+}
+
+impl ServerLock {
+    /// Locks the data directory for this server.
+    ///
+    /// # Errors
+    /// If another server holds the lock, or the lock file is not a regular file.
+    pub(super) fn take(data_dir: &Path) -> Result<Self, AppError> {
+        let path = data_dir.join(PID_FILE);
+        let file = match open_lock_file(&path) {
+            Ok(file) => file,
+            // Job numbers cannot be stored there either, so two servers would share nothing.
+            Err(error) if is_unwritable(&error) => {
+                events::data_dir_not_locked(&path, &error);
+                return Ok(Self { file: None });
+            }
+            Err(error) => return Err(AppError::ServerLock { path, source: error }),
+        };
+        match lock_in_time(&file) {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let holder = read_text(&path, Symlinks::Refuse).unwrap_or_default();
+                return Err(AppError::DataDirInUse {
+                    path: data_dir.to_owned(),
+                    holder: describe_holder(&holder),
+                });
+            }
+            Err(TryLockError::Error(error)) => {
+                events::data_dir_not_locked(&path, &error);
+                return Ok(Self { file: None });
+            }
+        }
+        let lock = Self { file: Some(file) };
+        lock.write(&[]);
+        Ok(lock)
+    }
+
+    /// Writes the addresses of this server into the lock file, for the error text of the next server.
+    pub(super) fn write_listeners(&self, socket: Option<&Path>, address: Option<SocketAddr>) {
+        let socket = socket.map(|path| format!("socket {}", path.display()));
+        let address = address.map(|address| format!("address {address}"));
+        let lines: Vec<String> = socket.into_iter().chain(address).collect();
+        self.write(&lines);
+    }
+
+    /// Writes the process id as the first line, as pid files do, and then these lines.
+    fn write(&self, lines: &[String]) {
+        let Some(mut file) = self.file.as_ref() else { return };
+        let mut text = format!("{}\n", std::process::id());
+        for line in lines {
+            text.push_str(line);
+            text.push('\n');
+        }
+        // If this fails, the lock still holds; only the error text of the next server says less.
+        file.set_len(0).and_then(|()| file.write_all(text.as_bytes())).ok();
+    }
+}
+
+fn open_lock_file(path: &Path) -> io::Result<File> {
+    let mut options = Symlinks::Refuse.options();
+    let file = options.read(true).append(true).create(true).mode(0o600).open(path);
+    let file = file.map_err(explain_symlink_error)?;
+    if file.metadata()?.is_file() {
+        return Ok(file);
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file; remove it"))
+}
+
+/// Locks the file, and waits a little for a server that is just ending.
+fn lock_in_time(file: &File) -> Result<(), TryLockError> {
+    let deadline = Instant::now() + LOCK_TIME;
+    loop {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) if Instant::now() < deadline => thread::sleep(LOCK_PAUSE),
+            result => return result,
+        }
+    }
+}
+
+/// `true` if the directory cannot be written or does not exist.
+fn is_unwritable(error: &io::Error) -> bool {
+    use io::ErrorKind::{
+        NotADirectory, NotFound, PermissionDenied, ReadOnlyFilesystem, StorageFull,
+    };
+    let kinds = [NotFound, NotADirectory, PermissionDenied, ReadOnlyFilesystem, StorageFull];
+    kinds.contains(&error.kind())
+}
+
+/// Describes the server that the text of a lock file names.
+fn describe_holder(text: &str) -> String {
+    let mut lines = text.lines();
+    let pid = lines.next().filter(|pid| !pid.is_empty());
+    let Some(pid) = pid else { return "another server".to_owned() };
+    let listens: Vec<&str> = lines.collect();
+    let listens =
+        if listens.is_empty() { String::new() } else { format!(", {}", listens.join(", ")) };
+    format!("another server (process {pid}{listens})")
+}
+
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     use super::*;
 
@@ -323,5 +469,48 @@ mod tests {
         fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
         assert_eq!(check_program(&file), Ok(()));
         assert!(check_program(folder.path()).is_err());
+    }
+
+    #[test]
+    fn the_second_server_is_refused_and_its_error_describes_the_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = ServerLock::take(folder.path()).unwrap();
+        first.write_listeners(Some(Path::new("/run/a.sock")), "127.0.0.1:7".parse().ok());
+        let refused = ServerLock::take(folder.path()).unwrap_err().to_string();
+        for word in [&std::process::id().to_string(), "/run/a.sock", "127.0.0.1:7", "--data-dir"] {
+            assert!(refused.contains(word), "{word}: {refused}");
+        }
+        drop(first);
+        let text = fs::read_to_string(folder.path().join(PID_FILE)).unwrap();
+        assert!(text.contains("/run/a.sock"), "the text of an ended server stays: {text}");
+        ServerLock::take(folder.path()).unwrap();
+    }
+
+    #[test]
+    fn only_a_regular_file_can_be_the_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(PID_FILE);
+        let refused = || ServerLock::take(folder.path()).unwrap_err();
+        symlink("/dev/null", &path).unwrap();
+        assert!(matches!(refused(), AppError::ServerLock { .. }));
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        assert!(matches!(refused(), AppError::ServerLock { .. }));
+        // Two servers share nothing in a directory that does not exist.
+        assert!(ServerLock::take(&folder.path().join("none")).unwrap().file.is_none());
+    }
+
+    #[test]
+    fn a_server_is_described_by_what_it_wrote() {
+        for (text, words) in [
+            ("", "another server"),
+            ("12\n", "another server (process 12)"),
+            (
+                "12\nsocket /s\naddress 127.0.0.1:7\n",
+                "another server (process 12, socket /s, address 127.0.0.1:7)",
+            ),
+        ] {
+            assert_eq!(describe_holder(text), words);
+        }
     }
 }

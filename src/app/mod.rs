@@ -3,20 +3,15 @@
 //! Start: settings → log → host → listeners → service → transport; the guardian and the spawner start in parallel. End: no new jobs →
 //! running jobs get their time → every process tree is ended → the transport sends its last replies → exit.
 
-mod children;
-mod confinement;
 mod connect;
-mod data_dir;
 mod durable;
 mod error;
 mod module_settings;
-mod private_socket;
 mod rules;
 mod runtime;
 mod serve;
 #[cfg(feature = "otlp")]
 mod span_sender;
 mod start;
-mod traces;
 
 pub use start::run;

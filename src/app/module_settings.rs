@@ -8,7 +8,7 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use super::error::AppError;
-use super::{confinement, rules};
+use super::rules;
 use crate::client::DEFAULT_SOCKET_NAME;
 use crate::config::{self, Environment, Loaded, Settings, TenantSection, ValueOrigin};
 use crate::confinement::SandboxPaths;
@@ -166,7 +166,7 @@ pub(super) fn service_settings(
         job: job_settings(
             loaded,
             host,
-            confinement::sandbox_paths(settings, environment, scratch),
+            rules::sandbox_paths(settings, environment, scratch),
             environment,
             files,
         )?,
@@ -206,7 +206,7 @@ fn submission_defaults(loaded: &Loaded, host: &Host) -> Result<SubmissionDefault
         max_timeout: settings.job.max_timeout,
         lanes: lanes.map(|(name, lane)| (name.clone(), lane_defaults(lane, settings))).collect(),
         environment: environment.collect::<Result<_, AppError>>()?,
-        confinement_rules: confinement::supported_rules(loaded, host)?,
+        confinement_rules: rules::supported_confinement(loaded, host)?,
     })
 }
 
@@ -264,7 +264,7 @@ fn lane_defaults(lane: &config::LaneSection, settings: &Settings) -> LaneDefault
 }
 
 /// Returns the limits on stored output.
-pub(super) fn quota_limits(settings: &Settings) -> QuotaLimits {
+fn quota_limits(settings: &Settings) -> QuotaLimits {
     let own = settings.tenants.iter();
     QuotaLimits {
         store_bytes: settings.output.max_store,
@@ -330,7 +330,7 @@ fn default_cwd(settings: &Settings) -> Result<PathBuf, AppError> {
 }
 
 /// Returns the limits of the queue, its lanes and the tenants.
-pub(super) fn queue_limits(settings: &Settings) -> Result<QueueLimits, AppError> {
+fn queue_limits(settings: &Settings) -> Result<QueueLimits, AppError> {
     let queue = &settings.queue;
     let cores = available_parallelism().map_or(1, usize::from);
     let lanes = queue.lanes.iter().map(|(name, lane)| {

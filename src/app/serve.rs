@@ -1,48 +1,45 @@
 //! A running server: its transports, its shutdown, and the reload of its settings.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use futures_util::future::BoxFuture;
+use tokio::signal::unix::SignalKind;
 use tokio::sync::{Mutex, watch};
 use tokio::task::{JoinHandle, spawn_blocking};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::children::start_child_reaper;
-use super::data_dir::ServerLock;
-use super::durable::{self, DurableState, KeeperLink};
+use super::durable::{self, DurableState, KeeperLink, ServerLock};
 use super::error::AppError;
 use super::module_settings::{self, OutputFiles};
-use super::private_socket::{self, PrivateSocket};
-use super::runtime::{self, ShutdownWatchdog, Signals};
-use crate::bounded_read::{SPILL_CHECK_TIMEOUT, run_with_timeout};
+use super::runtime::{
+    ShutdownTrigger, exit_without_cleanup, run_on_signal, shutdown_grace, start_child_reaper,
+};
 use crate::cli::greeting::{self, ServedAt};
 use crate::cli::terminal;
+use crate::client::{private_socket, private_socket_dir, remove_stale_sockets};
 use crate::config::{Changes, ConfigSources, Loaded, LogFormat, Settings, load};
 use crate::http::{
-    ApiProcess, HttpServices, MetricsRenderer, Readiness, ReloadedSettings, Server, ServerControl,
-    ServerKind, UpgradeControl,
+    ApiProcess, HttpServerSettings, HttpServices, MetricsRenderer, OfferedRoutes, Readiness,
+    ReloadedSettings, Server, ServerControl, ServerKind, SocketPath, UpgradeControl,
 };
 use crate::journal::Journal;
 use crate::mcp::{Handler, ServerName};
 use crate::output::SpillDir;
+use crate::private_files::ensure_private_dir;
 use crate::process::sandbox::scratch::ScratchRoot;
 use crate::process::{Host, KeeperNotice, ProcessRecord, UPGRADE_EXIT_CODE, trim_memory};
 use crate::service::{
-    AfterDrain, CallerIdentity, JobService, LiveSettings, PressureWatch, PreviousServer, PumpGate,
-    ServiceSettings,
+    AfterDrain, CallerIdentity, JobService, LiveSettings, PressureWatch, PumpGate, ServiceSettings,
 };
 use crate::telemetry::{Exporter, LogFilter, QueueGauges, events};
 use crate::{lines, stdio};
 
 /// The interval at which histograms are folded into their buckets.
 const UPKEEP: Duration = Duration::from_secs(5);
-
-/// The longest grace period of jobs whose client has hung up: clients send SIGKILL soon after.
-const HUNG_UP_GRACE: Duration = Duration::from_secs(1);
 
 /// The time between the notice of a shutdown to proxies and the first refused call. Calls that proxies
 /// hold back after the notice run on the next server.
@@ -78,27 +75,6 @@ struct DurableJobs {
     pumps: PumpGate,
 }
 
-/// The signals and the watchdog that end a running server.
-#[derive(Debug)]
-pub(super) struct ShutdownTrigger {
-    signals: Signals,
-    watchdog: ShutdownWatchdog,
-}
-
-impl ShutdownTrigger {
-    /// Starts to listen to signals. At the end, running jobs get the time `drain`.
-    pub(super) fn listen(
-        settings: &Settings,
-        host: Arc<Host>,
-        drain: Duration,
-    ) -> Result<Self, AppError> {
-        let grace = shutdown_grace(settings.job.grace, drain);
-        let watchdog =
-            ShutdownWatchdog::start(host, drain + grace).map_err(AppError::from_thread_error)?;
-        Ok(Self { signals: Signals::listen()?, watchdog })
-    }
-}
-
 /// Logs the keys of a `settings.json` that have no meaning here.
 fn report_ignored_keys(loaded: &Loaded) {
     if !loaded.ignored.is_empty() {
@@ -131,7 +107,7 @@ impl App {
         settings.job.journal = journal.clone();
         let pumps = settings.job.pumps.clone();
         let spill = settings.job.log.spill_dir.clone();
-        prepare_output_dir(&spill, &previous);
+        durable::prepare_output_dir(&spill, &previous);
         events::read_memory_limit_set(loaded.settings.output.read_memory as u64);
         tokio::spawn(settings.job.quota.read_memory().clone().trim_after_reads(trim_memory));
         let settings = ServiceSettings { numbers, tickets, previous, ..settings };
@@ -152,10 +128,17 @@ impl App {
         };
         let reloader = Reloader::new(targets, sources, loaded);
         let on_signal = reloader.clone();
-        let on_hangup = runtime::run_on_hangup(move || on_signal.clone().reload_on_hangup());
+        let on_hangup =
+            run_on_signal(SignalKind::hangup(), move || on_signal.clone().reload_on_hangup());
         tokio::spawn(on_hangup.map_err(AppError::Signals)?);
         let guardian_host = Arc::clone(&host);
-        spawn_blocking(move || start_guardian(&guardian_host));
+        // In the background, so that the first job need not wait for it. If this fails, the first job
+        // tries again, and reports a failure.
+        spawn_blocking(move || {
+            if let Err(error) = guardian_host.guardian().ensure_running() {
+                events::guardian_not_started(&error);
+            }
+        });
         if let Some(journal) = &journal {
             tokio::spawn(durable::watch_journal(journal.health()));
         }
@@ -198,10 +181,11 @@ impl App {
         };
         self.announce_start(&server, &link);
         let data_dir = self.settings.server.data_dir.clone();
-        spawn_blocking(move || private_socket::remove_stale(&data_dir));
+        spawn_blocking(move || remove_stale_private_sockets(&data_dir));
         let on_signal = link.clone();
-        let upgrade_on_signal =
-            runtime::run_on_user_signal(move || on_signal.clone().upgrade_on_signal());
+        let upgrade_on_signal = run_on_signal(SignalKind::user_defined2(), move || {
+            on_signal.clone().upgrade_on_signal()
+        });
         tokio::spawn(upgrade_on_signal.map_err(AppError::Signals)?);
         let shutdown = CancellationToken::new();
         let mut serving = tokio::spawn(server.serve(services, shutdown.clone()));
@@ -212,16 +196,16 @@ impl App {
             () = link.wait_until_gone() => Err(AppError::KeeperDied),
             program = link.wait_for_upgrade() => {
                 readiness.send_replace(Readiness::Replaced);
-                tokio::time::sleep(PROXY_NOTICE_TIME).await;
+                sleep(PROXY_NOTICE_TIME).await;
                 self.service.begin_handover().await;
                 shutdown.cancel();
                 self.hand_over(&program, &link, &mut serving).await
             }
         };
         link.notify(KeeperNotice::Stopping);
-        shutdown_trigger.watchdog.begin();
+        shutdown_trigger.begin();
         readiness.send_replace(Readiness::Draining);
-        tokio::time::sleep(PROXY_NOTICE_TIME).await;
+        sleep(PROXY_NOTICE_TIME).await;
         let drain = match &result {
             // Nobody would end the jobs if this server were killed meanwhile.
             Err(AppError::KeeperDied) => Duration::ZERO,
@@ -279,7 +263,7 @@ impl App {
             // The keeper starts the present program again, which goes on with the jobs.
             Err(error) => events::upgrade_refused(&error.to_string()),
         }
-        runtime::exit_without_cleanup(UPGRADE_EXIT_CODE)
+        exit_without_cleanup(UPGRADE_EXIT_CODE)
     }
 
     fn new_control(
@@ -306,7 +290,7 @@ impl App {
             if queue.draining && queue.running + queue.idle + queue.queued == 0 {
                 return;
             }
-            tokio::time::sleep(DRAIN_CHECK_PERIOD).await;
+            sleep(DRAIN_CHECK_PERIOD).await;
         }
         // The sender is gone, so no operator can ask any more.
         std::future::pending().await
@@ -346,7 +330,7 @@ impl App {
             () = shutdown_trigger.signals.wait_for_end() => Ok(()),
             () = self.service.wait_until_failed() => Err(AppError::SupervisorFailed),
         };
-        shutdown_trigger.watchdog.begin();
+        shutdown_trigger.begin();
         shutdown.cancel();
         readiness.send_replace(Readiness::Draining);
         self.drain(Duration::ZERO, shutdown_trigger).await;
@@ -424,39 +408,6 @@ fn start_process_care(host: &Arc<Host>) -> Result<Option<ScratchRoot>, AppError>
     start_child_reaper(Arc::clone(host), record).map_err(AppError::from_thread_error)?;
     host.guardian().enable(scratch.as_ref().map(ScratchRoot::path));
     Ok(scratch)
-}
-
-/// Checks that output can be stored, and removes the files of unknown jobs and of killed servers. Waits
-/// a limited time for the disk.
-fn prepare_output_dir(spill: &SpillDir, previous: &PreviousServer) {
-    let checked = spill.clone();
-    let known = previous.list_log_names();
-    let knows_all_jobs = previous.knows_all_jobs;
-    let prepare = move || {
-        checked.check()?;
-        if !checked.is_durable() {
-            checked.remove_leftovers();
-        } else if knows_all_jobs {
-            checked.remove_unknown_logs(&known)?;
-        }
-        Ok(())
-    };
-    if let Err(error) = run_with_timeout(SPILL_CHECK_TIMEOUT, prepare).flatten() {
-        events::spill_dir_unusable(spill.root(), &error);
-    }
-}
-
-/// Returns the time between SIGTERM and SIGKILL in a shutdown that first gives jobs the time `drain`.
-fn shutdown_grace(configured: Duration, drain: Duration) -> Duration {
-    if drain.is_zero() { configured.min(HUNG_UP_GRACE) } else { configured }
-}
-
-/// Starts the guardian in the background, so that the first job need not wait for it. If this fails, the
-/// first job tries again, and reports a failure.
-fn start_guardian(host: &Host) {
-    if let Err(error) = host.guardian().ensure_running() {
-        events::guardian_not_started(&error);
-    }
 }
 
 /// The time limit of a reload for reading the file and the directories that the settings name.
@@ -545,5 +496,88 @@ impl Reloader {
         let loaded = load(self.sources.clone())?;
         let live = module_settings::live_settings(&loaded, &self.targets.host)?;
         Ok((loaded, live))
+    }
+}
+
+/// The longest wait for a client before the socket is opened.
+const CLIENT_TIME: Duration = Duration::from_secs(1);
+
+/// The time for the answer to a client that has introduced itself, before the socket is opened.
+const ANSWER_TIME: Duration = Duration::from_millis(50);
+
+/// The longest wait for the removal of the socket at the end of the server.
+const CLOSE_TIME: Duration = Duration::from_millis(500);
+
+/// The private socket of a server on standard input and output, through which its own user sees and stops
+/// its jobs. The server behind it is a task of its own.
+struct PrivateSocket {
+    shutdown: CancellationToken,
+    serving: JoinHandle<()>,
+}
+
+impl PrivateSocket {
+    /// Opens the socket in the background, once the client has its first answer: it neither delays
+    /// that nor keeps the server from starting. A log line says why, if it cannot be opened.
+    pub(super) fn open(settings: &Settings, host: Arc<Host>, services: HttpServices) -> Self {
+        let data_dir = settings.server.data_dir.clone();
+        let path = private_socket(&data_dir, std::process::id());
+        let http = HttpServerSettings {
+            bind: None,
+            socket: Some(SocketPath::Configured(path.clone())),
+            job_detection: module_settings::new_private_job_detection(host),
+            allow_jobs: settings.http.allow_jobs,
+            routes: OfferedRoutes::ApiOnly,
+            ..HttpServerSettings::default()
+        };
+        let shutdown = CancellationToken::new();
+        let end = shutdown.clone();
+        let handler = services.handler.clone();
+        let serving = tokio::spawn(async move {
+            if end.run_until_cancelled(wait_for_first_answer(handler)).await.is_none() {
+                return;
+            }
+            match bind_private_socket(http, data_dir.clone()).await {
+                Ok(server) => {
+                    spawn_blocking(move || remove_stale_private_sockets(&data_dir));
+                    server.serve(services, end).await;
+                }
+                Err(why) => events::private_socket_unavailable(&path, &why),
+            }
+        });
+        Self { shutdown, serving }
+    }
+
+    /// Closes the socket and removes its file.
+    async fn close(self) {
+        self.shutdown.cancel();
+        // A disk that does not answer must not hold up the exit; the next server removes the file.
+        timeout(CLOSE_TIME, self.serving).await.ok();
+    }
+}
+
+/// Waits until the client has introduced itself and probably has its answer, or makes no move to.
+async fn wait_for_first_answer(handler: Handler) {
+    // A client that says nothing may be a person who looks for the server.
+    timeout(CLIENT_TIME, handler.wait_for_client()).await.ok();
+    sleep(ANSWER_TIME).await;
+}
+
+/// Binds the socket on a thread that may wait for the disk.
+async fn bind_private_socket(
+    http: HttpServerSettings,
+    data_dir: PathBuf,
+) -> Result<Server, String> {
+    let runtime = tokio::runtime::Handle::current();
+    let bind = move || {
+        ensure_private_dir(&private_socket_dir(&data_dir)).map_err(|error| error.to_string())?;
+        runtime.block_on(Server::bind(http)).map_err(|error| error.to_string())
+    };
+    spawn_blocking(bind).await.map_err(|error| error.to_string())?
+}
+
+/// Removes the sockets of servers that were killed.
+fn remove_stale_private_sockets(data_dir: &Path) {
+    if let Err(error) = remove_stale_sockets(data_dir) {
+        events::stale_sockets_not_removed(&private_socket_dir(data_dir), &error);
     }
 }

@@ -7,25 +7,30 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::CommandFactory;
+use tokio::runtime::Handle;
 
-use super::data_dir::ServerLock;
-use super::durable::{self, DurableState, KeeperLink};
+use super::durable::{self, DurableState, KeeperLink, ServerLock};
 use super::error::AppError;
 use super::runtime::{
-    Signals, build_client_runtime, build_server_runtime, check_log_thread, check_threads,
+    ShutdownTrigger, Signals, build_client_runtime, build_server_runtime, check_log_thread,
+    check_threads,
 };
-use super::serve::{App, ShutdownTrigger};
-use super::{confinement, connect, module_settings, rules, traces};
+use super::serve::App;
+#[cfg(feature = "otlp")]
+use super::span_sender;
+use super::{connect, module_settings, rules};
 use crate::bounded_read::{FILE_READ_TIMEOUT, run_with_timeout};
 use crate::cli::{
     self, Cli, Command, ConfigVerb, Display, JobVerb, OperatorVerb, RunFlags, terminal,
 };
-use crate::config::{ConfigSources, Environment, FlagValue, Loaded, Settings, load};
+use crate::config::{ConfigSources, Environment, FlagValue, Loaded, Settings, ValueOrigin, load};
 use crate::http::Server;
 use crate::private_files::{PrivateDirError, ensure_private_dir};
 use crate::process::{KeeperClient, KeeperLaunch, block_child_signals, run_keeper};
 use crate::proxy;
-use crate::telemetry::{Exporter, logging};
+#[cfg(feature = "otlp")]
+use crate::telemetry::otlp;
+use crate::telemetry::{Exporter, events, logging, spans};
 
 /// The exit code of a program that could not start or go on.
 const FAILURE: u8 = 1;
@@ -173,7 +178,7 @@ impl Startup {
         // Before this process touches any file of another server.
         let lock = ServerLock::take(&loaded.settings.server.data_dir)?;
         let runtime = build_server_runtime(&self.sources.environment)?;
-        let traces = traces::start(&loaded, runtime.handle())?;
+        let traces = start_trace_export(&loaded, runtime.handle())?;
         let result = runtime.block_on(async {
             // Before the service, which reports its limits only once.
             let exporter = Exporter::install()?;
@@ -185,9 +190,9 @@ impl Startup {
             let server = Server::bind_or_reuse(http, link.take_listeners()).await?;
             link.hold_listeners(&server).map_err(AppError::Keeper)?;
             lock.write_listeners(server.socket_path(), server.local_addr());
+            let grace = loaded.settings.job.grace;
             let drain = loaded.settings.server.drain;
-            let mut shutdown_trigger =
-                ShutdownTrigger::listen(&loaded.settings, Arc::clone(&host), drain)?;
+            let mut shutdown_trigger = ShutdownTrigger::listen(Arc::clone(&host), grace, drain)?;
             let durable = DurableState::open(&loaded.settings, &host, link.previous_end())?;
             let environment = self.sources.environment.clone();
             let app = App::start(host, loaded, self.sources, durable, log_filter).await?;
@@ -208,11 +213,12 @@ impl Startup {
         check_threads(&self.sources.environment)?;
         let (_guard, log_filter) = logging::start(&self.logging_settings(&loaded))?;
         let runtime = build_server_runtime(&self.sources.environment)?;
-        let traces = traces::start(&loaded, runtime.handle())?;
+        let traces = start_trace_export(&loaded, runtime.handle())?;
         let result = runtime.block_on(async {
             let host = durable::new_host(None)?;
+            let grace = loaded.settings.job.grace;
             let mut shutdown_trigger =
-                ShutdownTrigger::listen(&loaded.settings, Arc::clone(&host), Duration::ZERO)?;
+                ShutdownTrigger::listen(Arc::clone(&host), grace, Duration::ZERO)?;
             // A server of one client or one command numbers its jobs from 1.
             let durable = DurableState::default();
             let app = App::start(host, loaded, self.sources, durable, log_filter).await?;
@@ -272,7 +278,7 @@ impl Startup {
         let grace = loaded.settings.job.grace;
         let display = Display::detect(&self.sources.environment);
         let runtime = build_server_runtime(&self.sources.environment)?;
-        let traces = traces::start(&loaded, runtime.handle())?;
+        let traces = start_trace_export(&loaded, runtime.handle())?;
         let result = runtime.block_on(async {
             // A server of one client or one command numbers its jobs from 1.
             let host = durable::new_host(None)?;
@@ -327,7 +333,7 @@ impl Startup {
             shell: loaded.settings.job.shell.clone(),
             login_shell: self.sources.environment.login_shell(),
             temp_dir: self.sources.environment.temp_dir(),
-            confinement_rules: confinement::configured_rules(&loaded.settings, &host)?,
+            confinement_rules: rules::configured_confinement(&loaded.settings, &host)?,
             host: &host,
             limits,
         };
@@ -353,4 +359,45 @@ fn secure_data_dir(settings: &Settings) -> Result<(), AppError> {
         Ok(()) | Err(PrivateDirError::Unusable { .. }) => Ok(()),
         Err(error) => Err(error.into()),
     }
+}
+
+/// The running export of spans. Dropping it sends the remaining spans, within a time limit.
+#[derive(Debug, Default)]
+#[must_use = "dropping it ends the export"]
+struct TraceExport {
+    #[cfg(feature = "otlp")]
+    _export: Option<otlp::SpanExport>,
+}
+
+/// Starts the export of spans, if the settings name a collector. Drop the result before `runtime`, which sends
+/// the last spans.
+fn start_trace_export(loaded: &Loaded, runtime: &Handle) -> Result<TraceExport, AppError> {
+    let settings = &loaded.settings.trace;
+    spans::set_sample_ratio(settings.sample);
+    match (&settings.otlp_endpoint, loaded.origin("trace.otlp_endpoint")) {
+        // The standard variable may be meant for other programs.
+        (Some(endpoint), Some(ValueOrigin::Variable(name)))
+            if !CAN_EXPORT && name == OTEL_ENDPOINT_VARIABLE =>
+        {
+            events::span_export_not_built(endpoint);
+            Ok(TraceExport::default())
+        }
+        (Some(endpoint), _) => export_spans(endpoint, runtime),
+        (None, _) => Ok(TraceExport::default()),
+    }
+}
+
+const CAN_EXPORT: bool = cfg!(feature = "otlp");
+
+/// The standard variable with the address of a collector, which many programs read.
+const OTEL_ENDPOINT_VARIABLE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+
+#[cfg(feature = "otlp")]
+fn export_spans(endpoint: &str, runtime: &Handle) -> Result<TraceExport, AppError> {
+    Ok(TraceExport { _export: Some(span_sender::export_to(endpoint, runtime)?) })
+}
+
+#[cfg(not(feature = "otlp"))]
+fn export_spans(endpoint: &str, _: &Handle) -> Result<TraceExport, AppError> {
+    Err(AppError::NoOtlp { endpoint: endpoint.to_owned() })
 }
