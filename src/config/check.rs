@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use toml::Value;
 
-use super::error;
+use super::layers::suggest_word;
 use crate::mcp::ClientLimit;
 use crate::{filter, size};
 
@@ -142,7 +142,7 @@ impl ValueRule {
     pub(super) fn suggest(self, value: &Value) -> Option<&'static str> {
         match self {
             Self::Filter => filter::parse(value.as_str()?).err()?.suggested_level(),
-            Self::Word(words) | Self::Or(words, _) => error::suggest_word(value.as_str()?, words),
+            Self::Word(words) | Self::Or(words, _) => suggest_word(value.as_str()?, words),
             Self::Address
             | Self::Route
             | Self::Text

@@ -9,28 +9,21 @@
 //! that it needs. This module fills the settings structs of other modules, so it imports them.
 
 mod check;
-mod environment;
-mod error;
-mod initial_file;
-mod job_settings;
 mod layers;
 mod load;
 mod schema;
 mod settings;
-mod settings_json;
 #[cfg(test)]
 mod tests;
 
-pub use environment::{Environment, TOKEN_VARIABLE, user_config_file};
-pub use error::{ConfigError, Problem, ProblemKind};
-pub use initial_file::write_initial_file;
-pub use job_settings::{
-    AuditSection, ConfinementSection, EnvironmentSection, JobSection, LaneSection, OutputSection,
-    PolicySection, QueueSection, RedactSection, RetentionSection, TenantSection, UncertainPolicy,
+pub use layers::{ConfigEntry, ConfigError, Problem, ProblemKind, ValueOrigin};
+pub use load::{
+    Changes, ConfigSources, Environment, FlagValue, Loaded, TOKEN_VARIABLE, load, user_config_file,
+    write_initial_file,
 };
-pub use layers::{ConfigEntry, ValueOrigin};
-pub use load::{Changes, ConfigSources, FlagValue, Loaded, load};
 pub use settings::{
-    ExecuteSection, HttpSection, LogFormat, LogSection, OauthSection, ServerSection, Settings,
-    ShellToolSection, SocketSetting, TraceSection,
+    AuditSection, ConfinementSection, EnvironmentSection, ExecuteSection, HttpSection, JobSection,
+    LaneSection, LogFormat, LogSection, OauthSection, OutputSection, PolicySection, QueueSection,
+    RedactSection, RetentionSection, ServerSection, Settings, ShellToolSection, SocketSetting,
+    TenantSection, TraceSection, UncertainPolicy,
 };
