@@ -1,4 +1,5 @@
-//! Writes the files of a durable log.
+//! Writes the files of a durable log: bytes from memory, and bytes that the kernel moves from a pipe to
+//! a file. A write may take only a part of its bytes.
 
 use std::fs::File;
 use std::io;
@@ -6,16 +7,17 @@ use std::os::fd::BorrowedFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{Errno, ioctl_fionread};
+use rustix::pipe::{SpliceFlags, splice};
+
 use crate::Stream;
-use crate::counters::{DropReason, SpillOperation, Tier};
-use crate::durable_bytes::{DurableBytes, push_bounded};
-use crate::file_name::{FilePart, LogName};
-use crate::pipe_splice::splice_to_file;
+use crate::counters::{Counters, DropReason, SpillOperation, Tier};
 use crate::positions::{PositionRecord, PositionWriter};
 use crate::segment::{LogSegment, SegmentStore};
+use crate::server_dir::{FilePart, LogName};
 use crate::shared_log::SharedLog;
 use crate::spill::{SpillDir, SpillFile};
-use crate::stored_prefix::{StoredPrefix, drop_reason, write_prefix};
 
 /// The part of a log's writer that only durable logs have.
 #[derive(Debug)]
@@ -289,4 +291,203 @@ fn write_unstored(place: &WritePlace<'_>, file: &File) -> io::Result<()> {
         copy.in_file += unstored.len() as u64;
     }
     Ok(())
+}
+
+/// The bytes of one segment of a durable log: in a file with a name from the first byte on, and in
+/// memory as well while they are few.
+///
+/// Invariant: `copy` is there while the file does not hold all bytes of the segment.
+#[derive(Debug)]
+pub(crate) struct DurableBytes {
+    /// The file, unless there are no bytes or it could not be created.
+    pub(crate) file: Option<Arc<SpillFile>>,
+    pub(crate) copy: Option<Box<MemoryCopy>>,
+}
+
+/// All bytes of a segment.
+#[derive(Debug, Default)]
+pub(crate) struct MemoryCopy {
+    pub(crate) bytes: Vec<u8>,
+    /// Bytes that the file holds as well, from the segment's start.
+    pub(crate) in_file: u64,
+}
+
+impl DurableBytes {
+    /// A store without bytes.
+    pub(crate) fn new() -> Self {
+        Self { file: None, copy: Some(Box::default()) }
+    }
+
+    /// `true` if only memory holds some of the bytes.
+    pub(crate) fn has_unstored(&self) -> bool {
+        self.copy.as_ref().is_some_and(|copy| copy.in_file < copy.bytes.len() as u64)
+    }
+
+    /// `true` if the file holds all of the segment's bytes; `bytes` is their number.
+    pub(crate) fn is_in_file(&self, bytes: u64) -> bool {
+        self.copy.as_ref().is_none_or(|copy| copy.in_file == bytes)
+    }
+
+    /// Adds bytes that the file holds already. Drops the copy if it would be larger than `limit`.
+    fn add_written(&mut self, bytes: &[u8], limit: usize) {
+        match &mut self.copy {
+            Some(copy) if copy.bytes.len() + bytes.len() <= limit => {
+                push_bounded(&mut copy.bytes, bytes, limit);
+                copy.in_file += bytes.len() as u64;
+            }
+            Some(_) | None => self.copy = None,
+        }
+    }
+}
+
+/// Appends to a memory store without growing its buffer past `limit`, as doubling alone would.
+pub(crate) fn push_bounded(memory: &mut Vec<u8>, bytes: &[u8], limit: usize) {
+    let needed = memory.len() + bytes.len();
+    if needed > memory.capacity() {
+        let capacity = (needed * 2).min(limit).max(needed);
+        memory.reserve_exact(capacity - memory.len());
+    }
+    memory.extend_from_slice(bytes);
+}
+
+/// The number of bytes that were stored, from the first on, and the reason why the others were not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StoredPrefix {
+    pub(crate) bytes: usize,
+    pub(crate) lost: Option<DropReason>,
+}
+
+impl StoredPrefix {
+    pub(crate) const fn all(bytes: usize) -> Self {
+        Self { bytes, lost: None }
+    }
+
+    pub(crate) const fn partial(bytes: usize, why: DropReason) -> Self {
+        Self { bytes, lost: Some(why) }
+    }
+}
+
+/// Classifies an I/O error by its meaning for the bytes that were to be written.
+pub(crate) fn drop_reason(error: &io::Error) -> DropReason {
+    let is_full = matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+    );
+    if is_full { DropReason::DiskFull } else { DropReason::IoError }
+}
+
+/// Writes as much as the file takes: on a full disk, a prefix.
+pub(crate) fn write_prefix(
+    file: &File,
+    bytes: &[u8],
+    position: u64,
+    counters: &Counters,
+) -> StoredPrefix {
+    let failed = |written, error: io::Error| {
+        counters.add_spill_error(SpillOperation::Write, &error);
+        StoredPrefix::partial(written, drop_reason(&error))
+    };
+    let mut written = 0;
+    while written < bytes.len() {
+        match file.write_at(&bytes[written..], position + written as u64) {
+            Ok(0) => return failed(written, io::ErrorKind::WriteZero.into()),
+            Ok(count) => written += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return failed(written, error),
+        }
+    }
+    StoredPrefix::all(written)
+}
+
+/// The state of the read end of a pipe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PipeState {
+    /// This many bytes can be read, at least one.
+    Bytes(usize),
+    /// Nothing is left, and nobody can write any more.
+    Ended,
+    /// Something that does not tell how much can be read.
+    NotAPipe,
+}
+
+/// Looks at a pipe without reading from it.
+///
+/// # Errors
+/// `WouldBlock` if the pipe is empty and not at its end.
+pub(crate) fn pipe_state(pipe: BorrowedFd<'_>) -> io::Result<PipeState> {
+    let Ok(available) = ioctl_fionread(pipe) else { return Ok(PipeState::NotAPipe) };
+    if let Ok(bytes @ 1..) = usize::try_from(available) {
+        return Ok(PipeState::Bytes(bytes));
+    }
+    let mut waiting = [PollFd::from_borrowed_fd(pipe, PollFlags::IN)];
+    poll(&mut waiting, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))?;
+    let now = waiting[0].revents();
+    if now.contains(PollFlags::IN) {
+        // Bytes that came meanwhile.
+        return Ok(PipeState::Bytes(1));
+    }
+    if now.contains(PollFlags::HUP) {
+        return Ok(PipeState::Ended);
+    }
+    Err(io::ErrorKind::WouldBlock.into())
+}
+
+/// Moves up to `bytes` from a pipe to a position of a file, without waiting for the pipe. Returns
+/// the number of bytes; 0 at the end of the pipe.
+///
+/// # Errors
+/// `WouldBlock` if the pipe is empty; else the system's error, such as `InvalidInput` if one of the
+/// two cannot do this.
+fn splice_to_file(
+    pipe: BorrowedFd<'_>,
+    file: &File,
+    position: u64,
+    bytes: usize,
+) -> io::Result<usize> {
+    loop {
+        let mut at = position;
+        match splice(pipe, None, file, Some(&mut at), bytes, SpliceFlags::NONBLOCK) {
+            Err(Errno::INTR) => {}
+            moved => return Ok(moved?),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_memory_store_never_reserves_more_than_its_limit() {
+        let mut memory = Vec::new();
+        for _ in 0..100 {
+            push_bounded(&mut memory, &[7; 10], 1000);
+            assert!(memory.capacity() <= 1000, "{}", memory.capacity());
+        }
+        assert_eq!(memory, vec![7; 1000]);
+    }
+
+    #[test]
+    fn each_write_error_has_a_drop_reason() {
+        let counters = Counters::default();
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        assert_eq!(
+            write_prefix(&full, b"bytes", 0, &counters),
+            StoredPrefix::partial(0, DropReason::DiskFull)
+        );
+        let unwritable = File::open("/dev/null").unwrap();
+        assert_eq!(
+            write_prefix(&unwritable, b"bytes", 0, &counters),
+            StoredPrefix::partial(0, DropReason::IoError)
+        );
+        for (error, expected) in [
+            (libc::EDQUOT, DropReason::DiskFull),
+            (libc::EFBIG, DropReason::DiskFull),
+            (libc::EIO, DropReason::IoError),
+            (libc::EROFS, DropReason::IoError),
+            (libc::EMFILE, DropReason::IoError),
+        ] {
+            assert_eq!(drop_reason(&io::Error::from_raw_os_error(error)), expected, "{error}");
+        }
+    }
 }

@@ -7,8 +7,8 @@ use std::ops::Range;
 use std::time::Instant;
 
 use crate::Stream;
-use crate::gaps::LostBytes;
-use crate::holes::Hole;
+use crate::export::Hole;
+use crate::index::LostBytes;
 use crate::reader::{BlockingReader, LogReader, stream_offset};
 use crate::shared_log::LogProgress;
 

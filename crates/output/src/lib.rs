@@ -35,29 +35,17 @@
 
 #![forbid(unsafe_code)]
 
-mod alike_matches;
-mod chunks;
-mod closed_memory;
 mod compression;
 mod counters;
-mod decoded_blocks;
-mod disk_watch;
-mod durable_bytes;
 mod durable_writer;
 mod export;
-mod file_name;
+mod failure_sections;
 mod follow;
-mod frame_cache;
-mod frame_table;
-mod gaps;
-mod holes;
 mod index;
-mod index_scan;
 mod line_scan;
 mod log;
-mod log_summary;
 mod page;
-mod pipe_splice;
+mod patch_sections;
 mod positions;
 mod quota;
 mod read_memory;
@@ -68,9 +56,7 @@ mod segment;
 mod server_dir;
 mod shared_log;
 mod spill;
-mod stored_prefix;
 mod summary_scan;
-mod write_times;
 
 pub mod excerpt;
 pub mod json;
@@ -82,18 +68,15 @@ pub mod views;
 
 pub use compression::{CompressionTask, LogCompressor};
 pub use counters::{Counters, DropReason, SpillOperation, Tier};
-pub use disk_watch::{DiskOperation, DiskWatch};
-pub use export::{GzipError, Gzipped, LogRange, LogRangeRequest, RawReader, gzip};
-pub use file_name::{InvalidLogName, LogName};
+pub use export::{
+    GzipError, Gzipped, Hole, HoleReason, LogRange, LogRangeRequest, RawReader, gzip,
+};
 pub use follow::{FollowedStreams, LogPiece, StartAt};
-pub use gaps::LostBytes;
-pub use holes::{Hole, HoleReason};
-pub use index::Stream;
+pub use index::{LostBytes, Stream};
 pub use line_scan::{ScanDeadline, ScanGuard};
 pub use log::{
     AppendFrom, LogBounds, LogStorage, LogWriter, open_bounded_log, open_durable_log, open_log,
 };
-pub use log_summary::LogSummary;
 pub use page::{LogPage, PageEnd, PageRequest};
 pub use quota::{
     CapSource, Quota, QuotaLimits, ReclaimOutcome, Shortage, TenantQuota, TenantUsage,
@@ -101,11 +84,13 @@ pub use quota::{
 pub use read_memory::{ReadBusy, ReadMemory, ReadPermit};
 pub use reader::{BlockingReader, LogReader, log_offset, scan_with, stream_offset};
 pub use recovery::{ClosedLog, open_closed_log, reopen_log};
-pub use search::{StreamCounts, count_lines, count_lines_and_errors};
-pub use shared_log::{KeepOutput, LogProgress};
+pub use server_dir::{DiskOperation, DiskWatch, InvalidLogName, LogName};
+pub use shared_log::{KeepOutput, LogProgress, LogSummary};
 pub use shellyard_summary as summary;
 pub use spill::SpillDir;
-pub use summary_scan::{SummaryLimits, SummaryRequest, summarize};
+pub use summary_scan::{
+    StreamCounts, SummaryLimits, SummaryRequest, count_lines, count_lines_and_errors, summarize,
+};
 
 #[cfg(test)]
 mod tests;

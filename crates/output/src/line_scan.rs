@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use memchr::{memchr, memchr_iter, memchr2, memrchr};
 
-use super::chunks::{ChunkStep, LogChunks};
+use super::page::{ChunkStep, LogChunks};
 use super::pattern::{LinePattern, line_around, searchable_text, without_newline};
 use super::views::Charset;
 
@@ -323,7 +323,7 @@ fn next_special_line(lines: &[u8], at: usize) -> Range<usize> {
 }
 
 /// Bytes that one fill adds, or a little more.
-pub(crate) const BLOCK_BYTES: usize = 64 * 1024;
+const BLOCK_BYTES: usize = 64 * 1024;
 
 /// A block of a log in memory, as UTF-8, with the offset of each byte in the log.
 /// [`TextBlock::fill`] moves it forward.
@@ -525,7 +525,7 @@ const PART_BYTES: usize = 4 * 1024;
 /// offset in the log. An unfinished line is held back until [`LineDecoder::end`], unless it is over
 /// 64 KiB.
 #[derive(Debug)]
-pub(crate) struct LineDecoder {
+struct LineDecoder {
     charset: Charset,
     /// The bytes that are held back.
     held: Vec<u8>,
@@ -534,11 +534,11 @@ pub(crate) struct LineDecoder {
 }
 
 /// A line, or a part of a long line: its range in the log, and its text with the newline.
-pub(crate) type DecodedPart = (Range<u64>, String);
+type DecodedPart = (Range<u64>, String);
 
 impl LineDecoder {
     /// Returns `None` for UTF-8, which needs no decoder.
-    pub(crate) fn for_charset(charset: Charset) -> Option<Self> {
+    fn for_charset(charset: Charset) -> Option<Self> {
         match charset {
             Charset::Utf8 => None,
             Charset::Legacy(_) | Charset::Wide(_) => {
@@ -548,7 +548,7 @@ impl LineDecoder {
     }
 
     /// Adds the bytes at `offset` of the log, or of the stream that is read.
-    pub(crate) fn add(&mut self, offset: u64, chunk: &[u8]) -> Vec<DecodedPart> {
+    fn add(&mut self, offset: u64, chunk: &[u8]) -> Vec<DecodedPart> {
         let before = self.held.len();
         if before == 0 {
             self.held_at = offset;
@@ -572,7 +572,7 @@ impl LineDecoder {
     }
 
     /// Decodes the held bytes: nothing follows that belongs to them.
-    pub(crate) fn end(&mut self) -> Vec<DecodedPart> {
+    fn end(&mut self) -> Vec<DecodedPart> {
         let held = std::mem::take(&mut self.held);
         decode(self.charset, &held, |index| self.held_at + index as u64)
     }
@@ -600,8 +600,7 @@ fn decode(charset: Charset, bytes: &[u8], offset_at: impl Fn(usize) -> u64) -> V
 mod tests {
     use std::time::Duration;
 
-    use super::super::Stream;
-    use super::super::{LogReader, LogStorage, LogWriter, open_log};
+    use super::super::{LogReader, LogStorage, LogWriter, Stream, open_log};
     use super::BLOCK_BYTES;
     use super::*;
 

@@ -11,21 +11,19 @@ use memchr::memchr_iter;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::sleep;
 
-use super::durable_bytes::{DurableBytes, push_bounded};
-use super::durable_writer::{DurableWriter, Spliced, WritePlace};
-use super::gaps::GapKind;
+use super::durable_writer::{DurableBytes, DurableWriter, Spliced, WritePlace, push_bounded};
+use super::index::GapKind;
 use super::segment::{LogSegment, SegmentStore};
 use super::shared_log::{KeepOutput, LogContent, LogProgress, SharedLog};
 use crate::Stream;
 use crate::counters::{DropReason, SpillOperation, Tier};
-use crate::file_name::LogName;
+use crate::durable_writer::{PipeState, StoredPrefix, drop_reason, pipe_state, write_prefix};
 use crate::index::{LogPosition, RECORD_BYTES, StreamRun};
-use crate::pipe_splice::{PipeState, pipe_state};
 use crate::positions::{PositionRecord, PositionWriter};
 use crate::quota::TenantQuota;
 use crate::reader::LogReader;
+use crate::server_dir::LogName;
 use crate::spill::{SpillDir, SpillFile};
-use crate::stored_prefix::{StoredPrefix, drop_reason, write_prefix};
 
 /// The largest block that is stored at once.
 const WRITE_BYTES: usize = 1024 * 1024;

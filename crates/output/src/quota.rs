@@ -426,7 +426,7 @@ const RECLAIM_PAUSE: Duration = Duration::from_millis(50);
 
 /// The bytes held against one limit, and whether waiting for more room may help.
 #[derive(Debug)]
-pub(crate) struct UsageCounter {
+struct UsageCounter {
     limit: AtomicU64,
     used: AtomicU64,
     /// The time of the last attempt to free room, if it freed nothing.
@@ -441,7 +441,7 @@ const fn least_spare(limit: u64) -> u64 {
 }
 
 impl UsageCounter {
-    pub(crate) const fn new(limit: u64) -> Self {
+    const fn new(limit: u64) -> Self {
         let last_failed_reclaim = Mutex::new(None);
         let read_queue = Semaphore::const_new(1);
         Self {
@@ -456,7 +456,7 @@ impl UsageCounter {
         &self.read_queue
     }
 
-    pub(crate) fn limit(&self) -> u64 {
+    fn limit(&self) -> u64 {
         self.limit.load(Ordering::Relaxed)
     }
 
@@ -464,12 +464,12 @@ impl UsageCounter {
         self.limit.store(limit, Ordering::Relaxed);
     }
 
-    pub(crate) fn used(&self) -> u64 {
+    fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
 
     /// Records the result of an attempt to free room, if it concerned this counter.
-    pub(crate) fn record_reclaim(&self, outcome: ReclaimOutcome) {
+    fn record_reclaim(&self, outcome: ReclaimOutcome) {
         let mut last_failed_reclaim =
             self.last_failed_reclaim.lock().unwrap_or_else(PoisonError::into_inner);
         match outcome {
@@ -482,7 +482,7 @@ impl UsageCounter {
     }
 
     /// `true` if room is short, and something may be freed.
-    pub(crate) fn should_wait_for_room(&self) -> bool {
+    fn should_wait_for_room(&self) -> bool {
         let may_succeed = || {
             let last_failed_reclaim =
                 self.last_failed_reclaim.lock().unwrap_or_else(PoisonError::into_inner);
@@ -492,7 +492,7 @@ impl UsageCounter {
     }
 
     /// Takes all of the bytes or none. Returns `false` if it took none.
-    pub(crate) fn take(&self, bytes: u64) -> bool {
+    fn take(&self, bytes: u64) -> bool {
         let within = |used: u64| used.checked_add(bytes).filter(|used| *used <= self.limit());
         self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, within).is_ok()
     }
@@ -536,11 +536,11 @@ pub(crate) struct BytesByTier {
 }
 
 impl BytesByTier {
-    pub(crate) const fn new(counters: Arc<Counters>) -> Self {
+    const fn new(counters: Arc<Counters>) -> Self {
         Self { counters, memory: 0, disk: 0, compressed: 0 }
     }
 
-    pub(crate) const fn total(&self) -> u64 {
+    const fn total(&self) -> u64 {
         self.memory + self.disk + self.compressed
     }
 
@@ -552,13 +552,13 @@ impl BytesByTier {
         }
     }
 
-    pub(crate) fn add(&mut self, tier: Tier, bytes: u64) {
+    fn add(&mut self, tier: Tier, bytes: u64) {
         *self.bytes_in_mut(tier) += bytes;
         self.counters.add_stored(tier, bytes);
     }
 
     /// Removes this many bytes, or all that the tier has. Returns the number.
-    pub(crate) fn remove(&mut self, tier: Tier, bytes: u64) -> u64 {
+    fn remove(&mut self, tier: Tier, bytes: u64) -> u64 {
         let bytes = bytes.min(self.bytes_in(tier));
         *self.bytes_in_mut(tier) -= bytes;
         self.counters.remove_stored(tier, bytes);
@@ -566,7 +566,7 @@ impl BytesByTier {
     }
 
     /// Moves this many bytes, or all that the tier has, to another tier.
-    pub(crate) fn shift(&mut self, from: Tier, to: Tier, bytes: u64) {
+    fn shift(&mut self, from: Tier, to: Tier, bytes: u64) {
         let bytes = self.remove(from, bytes);
         self.add(to, bytes);
     }

@@ -1,4 +1,5 @@
-//! The memory budget that queries, searches, digests and pages share.
+//! The memory that reading takes: a budget that queries, searches, digests and pages share, and two
+//! bounded caches, of decoded frames and of logs that were closed recently.
 //!
 //! Each read reserves the memory that it may take before it begins, and waits if that is not free.
 //! Small reads have a share of their own, so that a page never waits behind queries on large JSON.
@@ -6,7 +7,10 @@
 //! does not answer. Of each tenant only one large read waits in the common queue, so that a
 //! thousand queries of one tenant do not delay the query of another.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use thiserror::Error;
@@ -197,6 +201,118 @@ impl Drop for ReadPermit {
     }
 }
 
+/// The bytes of all frames in the cache: enough for a dozen readers that page through logs.
+const CACHE_BYTES: usize = 2 * 1024 * 1024;
+
+/// A part of one compressed log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FrameKey {
+    /// The log's number in this cache.
+    pub(crate) log: u64,
+    pub(crate) part: CachedPart,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CachedPart {
+    /// The bytes of the log in one frame.
+    Frame(usize),
+    /// The encoded table of the frames.
+    Table,
+}
+
+/// Recently decoded frames of all compressed logs, in bounded memory, so that neighbouring pages
+/// decode a frame once.
+///
+/// The lock is held for lookups and inserts only, never while a frame is decoded.
+#[derive(Debug, Default)]
+pub(crate) struct FrameCache {
+    frames: Mutex<RecentFrames>,
+    last_log: AtomicU64,
+}
+
+/// Invariant: `bytes` is the sum of all frames, and the newest frame is at the back.
+#[derive(Debug, Default)]
+struct RecentFrames {
+    recent: VecDeque<(FrameKey, Arc<Vec<u8>>)>,
+    bytes: usize,
+}
+
+impl FrameCache {
+    /// Returns a number that no other log has in this cache.
+    pub(crate) fn number_for_log(&self) -> u64 {
+        self.last_log.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn get(&self, key: FrameKey) -> Option<Arc<Vec<u8>>> {
+        let mut frames = self.lock();
+        let at = frames.recent.iter().rposition(|(known, _)| *known == key)?;
+        let found = frames.recent.remove(at)?;
+        let bytes = Arc::clone(&found.1);
+        frames.recent.push_back(found);
+        Some(bytes)
+    }
+
+    /// Adds a frame and evicts the least recently used ones.
+    pub(crate) fn put(&self, key: FrameKey, bytes: &Arc<Vec<u8>>) {
+        let mut frames = self.lock();
+        // Two readers may have decoded it at the same time.
+        if frames.recent.iter().any(|(known, _)| *known == key) {
+            return;
+        }
+        frames.bytes += bytes.len();
+        frames.recent.push_back((key, Arc::clone(bytes)));
+        while frames.bytes > CACHE_BYTES
+            && let Some((_, oldest)) = frames.recent.pop_front()
+        {
+            frames.bytes -= oldest.len();
+        }
+    }
+
+    /// A panic elsewhere leaves whole frames behind, so a poisoned lock is used as it is.
+    fn lock(&self) -> MutexGuard<'_, RecentFrames> {
+        self.frames.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The memory of closed durable logs, all together.
+const CLOSED_BYTES: usize = 4 * 1024 * 1024;
+/// The memory of an entry for a closed durable log, beside its bytes and index.
+const ENTRY_BYTES: usize = 256;
+
+/// Memory that can be released, because files hold the same. Invariant: `bytes` is the sum of all
+/// entries, and the newest entry is at the back.
+#[derive(Default)]
+pub(crate) struct ClosedMemory {
+    recent: VecDeque<(usize, ReleaseMemory)>,
+    bytes: usize,
+}
+
+/// Releases memory of one log.
+pub(crate) type ReleaseMemory = Box<dyn FnOnce() + Send>;
+
+impl fmt::Debug for ClosedMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClosedMemory").field("bytes", &self.bytes).finish_non_exhaustive()
+    }
+}
+
+impl ClosedMemory {
+    /// Adds memory of this size. Returns the older entries that are to be released for it.
+    pub(crate) fn add(&mut self, bytes: usize, release: ReleaseMemory) -> Vec<ReleaseMemory> {
+        let bytes = bytes + ENTRY_BYTES;
+        self.bytes += bytes;
+        self.recent.push_back((bytes, release));
+        let mut released = Vec::new();
+        while self.bytes > CLOSED_BYTES
+            && let Some((bytes, oldest)) = self.recent.pop_front()
+        {
+            self.bytes -= bytes;
+            released.push(oldest);
+        }
+        released
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
@@ -318,5 +434,35 @@ mod tests {
         }
         let place = order.iter().position(|who| *who == "other").unwrap();
         assert!(place <= 2, "{order:?}");
+    }
+
+    fn key(frame: usize) -> FrameKey {
+        FrameKey { log: 1, part: CachedPart::Frame(frame) }
+    }
+
+    #[test]
+    fn the_least_recently_used_frame_is_evicted_first() {
+        let cache = FrameCache::default();
+        let frame = Arc::new(vec![7; MIB]);
+        for number in 0..CACHE_BYTES / MIB {
+            cache.put(key(number), &frame);
+        }
+        assert!(cache.get(key(0)).is_some());
+        cache.put(key(100), &frame);
+        assert!(cache.get(key(0)).is_some() && cache.get(key(100)).is_some());
+        assert!(cache.get(key(1)).is_none());
+        assert!(cache.get(FrameKey { log: 2, ..key(0) }).is_none());
+        assert!(cache.get(FrameKey { part: CachedPart::Table, ..key(0) }).is_none());
+    }
+
+    #[test]
+    fn the_cache_never_exceeds_its_limit_nor_holds_a_frame_twice() {
+        let cache = FrameCache::default();
+        for number in 0..100 {
+            cache.put(key(number % 50), &Arc::new(vec![7; MIB / 3]));
+            let frames = cache.lock();
+            let sum: usize = frames.recent.iter().map(|(_, bytes)| bytes.len()).sum();
+            assert!(sum == frames.bytes && sum <= CACHE_BYTES, "{sum}");
+        }
     }
 }

@@ -7,15 +7,13 @@ use std::time::{Duration, Instant};
 
 use tokio::task::spawn_blocking;
 
-use super::chunks::{Direction, LogChunks};
+use super::page::{Direction, LogChunks};
 use super::recovery::ClosedLog;
 use super::segment::LogExtent;
-use super::shared_log::{LogProgress, LogSnapshot, SharedLog};
+use super::shared_log::{LogProgress, LogSnapshot, LogSummary, SharedLog};
 use crate::Stream;
 use crate::compression::{CompressionTask, LogCompressor};
-use crate::gaps::LostBytes;
-use crate::index::FileCut;
-use crate::log_summary::LogSummary;
+use crate::index::{FileCut, LostBytes};
 use crate::page::{
     BytesAfterPage, LogPage, PageEnd, PageRequest, TailLimits, cut_page, tail_start,
 };
@@ -215,7 +213,7 @@ pub struct BlockingReader {
 }
 
 impl BlockingReader {
-    pub(crate) const fn new(log: Arc<SharedLog>) -> Self {
+    const fn new(log: Arc<SharedLog>) -> Self {
         Self { log, snapshot: None }
     }
 

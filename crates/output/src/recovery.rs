@@ -12,21 +12,20 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 
 use crate::compression::CompressedLog;
 use crate::counters::{DropReason, Tier};
-use crate::durable_bytes::{DurableBytes, MemoryCopy};
-use crate::durable_writer::DurableWriter;
-use crate::file_name::{FilePart, LogName};
-use crate::gaps::Gaps;
-use crate::index::{FileCut, LogPosition, Stream};
-use crate::index_scan::{ScanRange, ScannedSegment, scan_segment};
+use crate::durable_writer::{DurableBytes, DurableWriter, MemoryCopy};
+use crate::index::{
+    FileCut, Gaps, LogPosition, StoredMark, Stream, WriteTimes, from_unix_ms, to_unix_ms,
+};
 use crate::log::{LogBounds, LogStorage, LogWriter};
 use crate::positions::{
-    POSITION_BYTES, PositionReader, PositionRecord, PositionWriter, TimeRecord,
+    POSITION_BYTES, PositionReader, PositionRecord, PositionWriter, ScanRange, ScannedSegment,
+    TimeRecord, scan_segment,
 };
 use crate::reader::LogReader;
 use crate::segment::{LogSegment, SegmentContent, SegmentStore};
+use crate::server_dir::{FilePart, LogName};
 use crate::shared_log::{LogContent, LogProgress, SharedLog, TAIL_SEGMENTS};
 use crate::spill::{SpillDir, SpillFile};
-use crate::write_times::{StoredMark, WriteTimes, from_unix_ms, to_unix_ms};
 
 /// The version of [`ClosedLog`] that this crate writes.
 const VERSION: u8 = 1;

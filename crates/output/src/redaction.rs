@@ -358,7 +358,7 @@ pub struct RedactError {
 }
 
 impl RedactError {
-    pub(crate) fn new(index: usize, pattern: &str, error: &regex::Error) -> Self {
+    fn new(index: usize, pattern: &str, error: &regex::Error) -> Self {
         let text = error.to_string();
         let last = text.lines().last().unwrap_or_default();
         let message = last.trim_start_matches("error: ").to_owned();
@@ -372,7 +372,7 @@ impl RedactError {
         Self { index, pattern: pattern.chars().take(100).collect(), message, suggestion }
     }
 
-    pub(crate) fn empty(index: usize) -> Self {
+    fn empty(index: usize) -> Self {
         Self {
             index,
             pattern: String::new(),

@@ -1,23 +1,23 @@
 //! Searches a log for lines that match a pattern, with context, and counts them.
 //!
 //! The log is scanned once. The sections of the listed matches are found afterwards, from the lines
-//! before each of them, so that they cost nothing where nothing matches.
+//! before each of them, so that they cost nothing where nothing matches. Of many matches that differ
+//! only in numbers, an overview lists the first few and the last.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hasher};
 use std::io;
 
 use memchr::memchr_iter;
 
-use super::line_scan::{LineGroup, LineKind, LineScan, ScanDeadline, TextBlock};
 use crate::Stream;
-use crate::alike_matches::{AlikeListing, AlikeMatches};
 use crate::index::RUN_BYTES;
-use crate::page::{PageEnd, PageRequest};
+use crate::line_scan::{LineGroup, LineKind, LineScan, ScanDeadline, TextBlock};
+use crate::page::PageEnd;
 use crate::pattern::{LinePattern, line_around, searchable_text};
 use crate::reader::BlockingReader;
 use crate::sections::SectionFinder;
 pub use crate::sections::SectionHead;
-use crate::summary_scan::looks_like_error;
 use crate::views::Charset;
 
 /// The bytes of a line that are listed; if the match is further inside, the bytes around it.
@@ -355,17 +355,18 @@ impl<'a> SearchListing<'a> {
 
     /// Lists the last one of the matches that differ only in numbers, and the number of the others.
     fn list_folded(&mut self) -> io::Result<()> {
-        let folded: Vec<_> = self.alike.iter().flat_map(AlikeMatches::folded).collect();
-        for shape in &folded {
-            if let Some(line) = self.lines.iter_mut().find(|line| line.offset == shape.listed) {
-                line.alike = shape.folded;
+        let shapes = self.alike.iter().flat_map(|alike| alike.shapes.values());
+        for shape in shapes.filter(|shape| shape.folded > 0) {
+            // The last one is listed below.
+            let folded = shape.folded - 1;
+            let listed = shape.listed.last();
+            if let Some(line) = self.lines.iter_mut().find(|line| listed == Some(&line.offset)) {
+                line.alike = folded;
             }
             let last = self.read_match(shape.last)?;
             self.lines.push(last);
         }
-        if !folded.is_empty() {
-            self.lines.sort_by_key(|line| line.offset);
-        }
+        self.lines.sort_by_key(|line| line.offset);
         Ok(())
     }
 
@@ -518,55 +519,76 @@ pub fn search_each(
     begun.collect()
 }
 
-/// Bytes that are read at a time.
-const BLOCK: usize = 256 * 1024;
+/// The matches of one shape that are listed, unless there are more.
+const MANY: usize = 12;
+/// The matches of one shape that are listed if there are many, in addition to the last one.
+const LISTED_OF_MANY: usize = 3;
+/// The shapes that are compared. Matches of further shapes are all listed.
+const MAX_SHAPES: usize = 64;
+/// The matches that are compared. Later ones are only counted.
+const MAX_COMPARED: u64 = 10_000;
 
-/// Line counts of one stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct StreamCounts {
-    /// Lines, an unfinished last one included.
-    pub lines: u64,
-    /// Lines that look like errors. A line over 256 KiB is examined in parts.
-    pub errors: u64,
+/// The shapes of the matches so far, in bounded memory.
+#[derive(Debug, Default)]
+struct AlikeMatches {
+    shapes: HashMap<u64, ShapeMatches>,
+    compared: u64,
 }
 
-/// Counts the lines of one stream. Much faster than [`count_lines_and_errors`].
-pub fn count_lines(reader: &BlockingReader, stream: Stream) -> io::Result<u64> {
-    let mut pieces = reader.chunks(Some(stream), 0, reader.progress().total_bytes);
-    let mut lines = 0;
-    let mut is_line_open = false;
-    while let Some((_, piece)) = pieces.next()? {
-        lines += memchr_iter(b'\n', piece).count() as u64;
-        is_line_open = !piece.ends_with(b"\n");
-    }
-    Ok(lines + u64::from(is_line_open))
+/// The matches of one shape.
+#[derive(Debug, Default)]
+struct ShapeMatches {
+    /// The offsets of those that are listed.
+    listed: Vec<u64>,
+    /// The number of those that are not.
+    folded: u64,
+    last: u64,
 }
 
-/// Counts the lines and errors of one stream so far, in bounded memory.
-pub fn count_lines_and_errors(reader: &BlockingReader, stream: Stream) -> io::Result<StreamCounts> {
-    let mut tally = StreamCounts::default();
-    let mut from = 0;
-    let mut is_line_open = false;
-    loop {
-        let request = PageRequest {
-            from,
-            to: u64::MAX,
-            stream: Some(stream),
-            max_bytes: BLOCK,
-            max_lines: 0,
-        };
-        let page = reader.read_page(&request)?;
-        for line in page.bytes.split_inclusive(|byte| *byte == b'\n') {
-            tally.lines += u64::from(!is_line_open);
-            is_line_open = !line.ends_with(b"\n");
-            tally.errors += u64::from(looks_like_error(line.strip_suffix(b"\n").unwrap_or(line)));
+/// The way in which a new match is listed.
+#[derive(Debug, PartialEq, Eq)]
+enum AlikeListing {
+    List,
+    /// It is not listed, and neither are the matches at these offsets any more.
+    Fold(Vec<u64>),
+    /// No further match is compared.
+    Full,
+}
+
+impl AlikeMatches {
+    fn add(&mut self, offset: u64, text: &[u8]) -> AlikeListing {
+        if self.compared == MAX_COMPARED {
+            return AlikeListing::Full;
         }
-        from = page.end;
-        match page.end_kind {
-            PageEnd::More => {}
-            PageEnd::CaughtUp | PageEnd::Complete => return Ok(tally),
+        self.compared += 1;
+        let shape = shape_hash(text);
+        if self.shapes.len() == MAX_SHAPES && !self.shapes.contains_key(&shape) {
+            return AlikeListing::List;
+        }
+        let alike = self.shapes.entry(shape).or_default();
+        alike.last = offset;
+        if alike.folded == 0 && alike.listed.len() < MANY {
+            alike.listed.push(offset);
+            return AlikeListing::List;
+        }
+        let surplus = alike.listed.split_off(LISTED_OF_MANY.min(alike.listed.len()));
+        alike.folded += surplus.len() as u64 + 1;
+        AlikeListing::Fold(surplus)
+    }
+}
+
+/// A hash of the text in which each word with a digit is the same, so that numbers, times, sizes
+/// and ids make no difference.
+fn shape_hash(text: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let is_word = |byte: &u8| byte.is_ascii_alphanumeric();
+    for word in text.chunk_by(|one, other| is_word(one) == is_word(other)) {
+        match word.iter().any(u8::is_ascii_digit) {
+            true => hasher.write_u8(b'0'),
+            false => hasher.write(word),
         }
     }
+    hasher.finish()
 }
 
 #[cfg(test)]
@@ -576,14 +598,9 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    use super::super::line_scan::ScanDeadline;
-    use super::super::views::on_screen;
-    use crate::Stream;
-    use crate::pattern::LinePattern;
-    use crate::search::{
-        FoundLine, ListingStyle, SearchContext, SearchRequest, SearchResult, Select,
-    };
-    use crate::{LogReader, LogStorage, LogWriter, PageEnd, open_log};
+    use super::*;
+    use crate::views::on_screen;
+    use crate::{LogReader, LogStorage, LogWriter, open_log};
 
     fn log(writes: &[(Stream, &[u8])]) -> (LogWriter, LogReader, tempfile::TempDir) {
         let dir = tempfile::tempdir().unwrap();
@@ -612,7 +629,7 @@ mod tests {
         }
     }
 
-    fn search(reader: &LogReader, request: &SearchRequest<'_>) -> std::io::Result<SearchResult> {
+    fn search(reader: &LogReader, request: &SearchRequest<'_>) -> io::Result<SearchResult> {
         let (deadline, _guard) = ScanDeadline::start(Duration::from_secs(3600));
         super::search(&reader.blocking(), request, &deadline)
     }
@@ -1041,36 +1058,41 @@ mod tests {
             }
         }
     }
-}
-
-#[cfg(test)]
-mod tally_tests {
-    use super::super::{LogStorage, open_log};
-    use super::*;
 
     #[test]
-    fn lines_and_errors_of_one_stream_are_counted() {
-        let settings = LogStorage { memory_bytes: 1 << 16, spill_dir: std::env::temp_dir().into() };
-        let (mut writer, reader) = open_log(&settings);
-        writer.append(Stream::Stdout, b"one\nerror: two\nthr");
-        writer.append(Stream::Stderr, b"fatal: no\n");
-        writer.append(Stream::Stdout, b"ee");
+    fn numbers_times_and_ids_make_no_difference_and_words_do() {
+        let shape = |text: &str| shape_hash(text.as_bytes());
+        let first = shape("12:03:01 WARN node-7 took 12ms, id 9f3c11aa");
+        assert_eq!(first, shape("09:59:59 WARN node-12 took 9ms, id 07"));
+        assert_ne!(first, shape("09:59:59 WARN node-12 lost 9ms, id 07"));
+        assert_ne!(shape("-LIMIT = 5"), shape("+LIMIT = 5"));
+    }
+
+    #[test]
+    fn a_few_alike_are_listed_and_of_many_the_first_and_the_last() {
+        let mut alike = AlikeMatches::default();
+        for number in 0..12 {
+            assert_eq!(alike.add(number, format!("n {number}").as_bytes()), AlikeListing::List);
+        }
+        assert!(alike.shapes.values().all(|shape| shape.folded == 0));
+        assert_eq!(alike.add(12, b"n 12"), AlikeListing::Fold((3..12).collect()));
+        assert_eq!(alike.add(13, b"other"), AlikeListing::List);
+        assert_eq!(alike.add(14, b"n 14"), AlikeListing::Fold(Vec::new()));
+        let folded = alike.shapes.values().find(|shape| shape.folded > 0).unwrap();
         assert_eq!(
-            count_lines_and_errors(&reader.blocking(), Stream::Stdout).unwrap(),
-            StreamCounts { lines: 3, errors: 1 }
+            (folded.listed.as_slice(), folded.folded, folded.last),
+            (&[0, 1, 2][..], 11, 14)
         );
-        assert_eq!(
-            count_lines_and_errors(&reader.blocking(), Stream::Stderr).unwrap(),
-            StreamCounts { lines: 1, errors: 1 }
-        );
-        assert_eq!(count_lines(&reader.blocking(), Stream::Stdout).unwrap(), 3);
-        assert_eq!(count_lines(&reader.blocking(), Stream::Stderr).unwrap(), 1);
-        writer.append(Stream::Stdout, &vec![b'x'; 3 * BLOCK]);
-        writer.close();
-        assert_eq!(
-            count_lines_and_errors(&reader.blocking(), Stream::Stdout).unwrap().lines,
-            3,
-            "a long line is one"
-        );
+    }
+
+    #[test]
+    fn shapes_and_comparisons_have_a_limit() {
+        let mut alike = AlikeMatches::default();
+        for number in 0..MAX_COMPARED {
+            let letters: String = number.to_string().bytes().map(|b| char::from(b + 49)).collect();
+            assert_eq!(alike.add(number, letters.as_bytes()), AlikeListing::List);
+        }
+        assert_eq!(alike.shapes.len(), MAX_SHAPES);
+        assert_eq!(alike.add(1 << 40, b"x"), AlikeListing::Full);
     }
 }

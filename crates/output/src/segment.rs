@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::compression::{CompressedLog, UncompressedLog};
 use super::counters::{DropReason, SpillOperation, Tier};
-use super::disk_watch::DiskWatch;
-use super::durable_bytes::DurableBytes;
+use super::durable_writer::DurableBytes;
 use super::index::{FileCut, LogPosition, NumberedRun, RunIndex, StreamRun};
-use super::index_scan::{ScanRange, scan_segment};
+use super::positions::{ScanRange, scan_segment};
 use super::quota::QuotaCharge;
+use super::server_dir::DiskWatch;
 use super::spill::{SpillDir, SpillFile};
 
 /// A contiguous range of a segment's bytes that can be read.

@@ -9,17 +9,15 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use memchr::memchr_iter;
+use shellyard_summary::Summary;
 use tokio::sync::watch;
 
 use super::counters::DropReason;
-use super::gaps::{GapKind, Gaps, LostBytes};
-use super::index::LogPosition;
-use super::log_summary::LogSummary;
+use super::index::{GapKind, Gaps, LogPosition, LostBytes, WriteTimes};
 use super::quota::TenantQuota;
 use super::segment::{Continuity, LogExtent, LogSegment};
 use super::spill::SpillDir;
 use super::views::Charset;
-use super::write_times::WriteTimes;
 
 /// Segments after the head that are kept. All but the newest are full, and together they hold at
 /// least the tail that is to be kept.
@@ -113,6 +111,20 @@ struct LogFacts {
     charset: OnceLock<Charset>,
     /// The summary of the whole log, once it is closed and somebody asked for it.
     summary: OnceLock<Arc<LogSummary>>,
+}
+
+/// The summary of a log, or of a part of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LogSummary {
+    /// The facts.
+    pub summary: Summary,
+    /// The end of the range that was summarised.
+    pub end: u64,
+    /// Bytes that were scanned.
+    pub scanned_bytes: u64,
+    /// `true` if everything was scanned. If not, the facts cover the scanned bytes: the beginning
+    /// and the end.
+    pub complete: bool,
 }
 
 #[derive(Debug)]

@@ -16,9 +16,8 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc;
 use std::sync::mpsc::{Receiver, Sender};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -27,12 +26,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use crate::closed_memory::{ClosedMemory, ReleaseMemory};
 use crate::counters::{Counters, SpillOperation};
-use crate::disk_watch::DiskWatch;
-use crate::file_name::{FilePart, LogName, SpillFileName};
-use crate::frame_cache::FrameCache;
-use crate::server_dir::{DirKind, FileId, ServerDir, is_absent, remove_leftovers, unnamed_file};
+use crate::read_memory::{ClosedMemory, FrameCache, ReleaseMemory};
+use crate::server_dir::{
+    DirKind, DiskWatch, FileId, FilePart, LogName, ServerDir, SpillFileName, is_absent,
+    remove_leftovers, unnamed_file,
+};
 
 /// Finished files that stay open after they were read.
 const OPEN_FILES: usize = 16;
@@ -606,8 +605,7 @@ mod tests {
     use rustix::fs::mkfifoat;
     use rustix::process::{Resource, getrlimit};
 
-    use super::super::Stream;
-    use super::super::{LogReader, LogStorage, PageRequest, open_log};
+    use super::super::{LogReader, LogStorage, PageRequest, Stream, open_log};
     use super::*;
 
     const LONG: Duration = Duration::from_secs(60);

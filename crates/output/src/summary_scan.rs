@@ -1,23 +1,27 @@
-//! Summaries of logs: the facts that a reader needs of a log that is too long to read.
+//! Summaries of logs: the facts that a reader needs of a log that is too long to read, and the numbers
+//! of its lines and errors. A log is read as large blocks of whole lines, decoded to UTF-8.
 
 use std::borrow::Cow;
 use std::io;
+use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use memchr::{memchr, memchr2};
+use memchr::{memchr, memchr_iter, memchr2};
 use shellyard_summary::{Summarizer, is_error_line};
 
 use crate::Stream;
-use crate::decoded_blocks::{DecodedBlock, DecodedBlocks, lines_from};
-use crate::log_summary::LogSummary;
+use crate::page::{ChunkStep, LogChunks, PageEnd, PageRequest};
 use crate::reader::BlockingReader;
-use crate::views::{Charset, decode, on_screen};
+use crate::shared_log::LogSummary;
+use crate::views::{Charset, on_screen};
 
 /// The bytes of a line that are read; those of a line that was overwritten count after the last
 /// `\r`.
 const LINE_BYTES: usize = 4 * 1024;
+/// Bytes of one block that is read. A longer line comes in parts.
+const BLOCK_BYTES: usize = 256 * 1024;
 /// The smallest log whose summary is kept: others are read again in no time.
 const KEPT_FROM: u64 = 256 * 1024;
 
@@ -261,14 +265,14 @@ pub(crate) fn read_last_states(
                 return Ok(None);
             }
             if !is_open {
-                let (text, _) = decode(&open.kept);
+                let (text, _) = Charset::Utf8.decode(&open.kept);
                 lines.push(format!("{}\n", on_screen(&text)));
                 open.kept.clear();
             }
         }
     }
     if is_open {
-        let (text, _) = decode(&open.kept);
+        let (text, _) = Charset::Utf8.decode(&open.kept);
         lines.push(on_screen(&text).into_owned());
     }
     Ok(Some(lines))
@@ -288,7 +292,7 @@ fn overwritten_states(line: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 /// `true` if a line, without its newline, is an error by its form, or was one before it was
 /// overwritten.
-pub(crate) fn looks_like_error(line: &[u8]) -> bool {
+fn looks_like_error(line: &[u8]) -> bool {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let is_error = |line: &[u8]| is_error_line(&visible_text(line));
     is_error(line) || overwritten_states(line).any(is_error)
@@ -297,9 +301,9 @@ pub(crate) fn looks_like_error(line: &[u8]) -> bool {
 /// The text of a line as a screen finally shows it, without escape codes and overwritten text.
 fn visible_text(line: &[u8]) -> Cow<'_, str> {
     if memchr2(0x1b, b'\r', line).is_none() {
-        return decode(&line[..line.len().min(LINE_BYTES)]).0;
+        return Charset::Utf8.decode(&line[..line.len().min(LINE_BYTES)]).0;
     }
-    let (text, _) = decode(line);
+    let (text, _) = Charset::Utf8.decode(line);
     let shown = on_screen(&text);
     let shown = shown.rsplit('\n').next().unwrap_or_default();
     match shown.char_indices().nth(LINE_BYTES) {
@@ -308,11 +312,238 @@ fn visible_text(line: &[u8]) -> Cow<'_, str> {
     }
 }
 
+/// Line counts of one stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StreamCounts {
+    /// Lines, an unfinished last one included.
+    pub lines: u64,
+    /// Lines that look like errors. A line over 256 KiB is examined in parts.
+    pub errors: u64,
+}
+
+/// Counts the lines of one stream. Much faster than [`count_lines_and_errors`].
+pub fn count_lines(reader: &BlockingReader, stream: Stream) -> io::Result<u64> {
+    let mut pieces = reader.chunks(Some(stream), 0, reader.progress().total_bytes);
+    let mut lines = 0;
+    let mut is_line_open = false;
+    while let Some((_, piece)) = pieces.next()? {
+        lines += memchr_iter(b'\n', piece).count() as u64;
+        is_line_open = !piece.ends_with(b"\n");
+    }
+    Ok(lines + u64::from(is_line_open))
+}
+
+/// Counts the lines and errors of one stream so far, in bounded memory.
+pub fn count_lines_and_errors(reader: &BlockingReader, stream: Stream) -> io::Result<StreamCounts> {
+    let mut tally = StreamCounts::default();
+    let mut from = 0;
+    let mut is_line_open = false;
+    loop {
+        let request = PageRequest {
+            from,
+            to: u64::MAX,
+            stream: Some(stream),
+            max_bytes: BLOCK_BYTES,
+            max_lines: 0,
+        };
+        let page = reader.read_page(&request)?;
+        for line in page.bytes.split_inclusive(|byte| *byte == b'\n') {
+            tally.lines += u64::from(!is_line_open);
+            is_line_open = !line.ends_with(b"\n");
+            tally.errors += u64::from(looks_like_error(line.strip_suffix(b"\n").unwrap_or(line)));
+        }
+        from = page.end;
+        match page.end_kind {
+            PageEnd::More => {}
+            PageEnd::CaughtUp | PageEnd::Complete => return Ok(tally),
+        }
+    }
+}
+
+/// Whole lines, or a part of an overlong line.
+#[derive(Debug, Clone, Copy)]
+struct DecodedBlock<'a> {
+    /// The bytes, as UTF-8 if the log is in another character set.
+    bytes: &'a [u8],
+    /// The number of bytes in the log.
+    source_bytes: u64,
+    /// The offset in the log after the last byte.
+    end: u64,
+    charset: Charset,
+    /// The positions at which a chunk of the log, or a decoded line, starts, with their offsets in
+    /// the log.
+    starts: &'a [(usize, u64)],
+}
+
+impl DecodedBlock<'_> {
+    /// The offset in the log of the byte at `position`.
+    fn offset_of(&self, position: usize) -> u64 {
+        let after = self.starts.partition_point(|(start, _)| *start <= position);
+        match after.checked_sub(1).and_then(|index| self.starts.get(index)) {
+            Some((start, offset)) => {
+                offset + source_length(self.charset, &self.bytes[*start..position])
+            }
+            None => position as u64,
+        }
+    }
+}
+
+/// The number of bytes in the log of a decoded text. Exact only if all of it was valid.
+fn source_length(charset: Charset, decoded: &[u8]) -> u64 {
+    let text = || String::from_utf8_lossy(decoded);
+    let length = match charset {
+        Charset::Utf8 => decoded.len(),
+        Charset::Legacy(encoding) => encoding.encode(&text()).0.len(),
+        Charset::Wide(_) if charset.unit() == 2 => text().encode_utf16().count() * 2,
+        Charset::Wide(_) => text().chars().count() * charset.unit(),
+    };
+    length as u64
+}
+
+/// Reads the chunks of a log as large blocks of whole lines, in bounded memory.
+#[derive(Debug)]
+struct DecodedBlocks {
+    chunks: LogChunks,
+    charset: Charset,
+    buffer: Vec<u8>,
+    starts: Vec<(usize, u64)>,
+    /// The length of the last block in the buffer.
+    block_length: usize,
+    /// The decoded text of a block, for a log that is not in UTF-8.
+    decoded: Vec<u8>,
+    decoded_starts: Vec<(usize, u64)>,
+}
+
+impl DecodedBlocks {
+    const fn new(chunks: LogChunks, charset: Charset) -> Self {
+        Self {
+            chunks,
+            charset,
+            buffer: Vec::new(),
+            starts: Vec::new(),
+            block_length: 0,
+            decoded: Vec::new(),
+            decoded_starts: Vec::new(),
+        }
+    }
+
+    /// The next block, which is not empty. Bytes after the last newline are in the last block.
+    fn next(&mut self) -> io::Result<Option<DecodedBlock<'_>>> {
+        self.drop_last_block();
+        let is_last = self.fill()?;
+        self.block_length = if is_last { self.buffer.len() } else { self.whole_lines() };
+        if self.block_length == 0 {
+            return Ok(None);
+        }
+        if self.charset == Charset::Utf8 {
+            return Ok(Some(self.source()));
+        }
+        self.decode();
+        let bytes = self.decoded.as_slice();
+        let starts = self.decoded_starts.as_slice();
+        Ok(Some(DecodedBlock { bytes, charset: self.charset, starts, ..self.source() }))
+    }
+
+    /// The length of the whole lines in the buffer, or of the partial line if there is no whole
+    /// one.
+    fn whole_lines(&self) -> usize {
+        self.charset.last_line_end(&self.buffer).unwrap_or_else(|| match self.charset {
+            Charset::Utf8 => self.buffer.len(),
+            Charset::Legacy(_) | Charset::Wide(_) => self.charset.whole_characters(&self.buffer),
+        })
+    }
+
+    /// The block as it is in the log.
+    fn source(&self) -> DecodedBlock<'_> {
+        let bytes = &self.buffer[..self.block_length];
+        let end = self.source_offset(self.block_length - 1) + 1;
+        let charset = Charset::Utf8;
+        let source_bytes = self.block_length as u64;
+        DecodedBlock { bytes, source_bytes, end, charset, starts: &self.starts }
+    }
+
+    /// The offset in the log of a position in the buffer.
+    fn source_offset(&self, position: usize) -> u64 {
+        let bytes = self.buffer.as_slice();
+        let starts = self.starts.as_slice();
+        DecodedBlock { bytes, source_bytes: 0, end: 0, charset: Charset::Utf8, starts }
+            .offset_of(position)
+    }
+
+    /// Decodes the block line by line, so that the offset of each line is known.
+    fn decode(&mut self) {
+        let mut decoded = mem::take(&mut self.decoded);
+        let mut starts = mem::take(&mut self.decoded_starts);
+        decoded.clear();
+        starts.clear();
+        let bytes = &self.buffer[..self.block_length];
+        let mut start = 0;
+        for end in self.charset.line_ends(bytes).chain([bytes.len()]) {
+            if start < end {
+                starts.push((decoded.len(), self.source_offset(start)));
+                decoded.extend_from_slice(self.charset.decode(&bytes[start..end]).0.as_bytes());
+            }
+            start = end;
+        }
+        self.decoded = decoded;
+        self.decoded_starts = starts;
+    }
+
+    fn drop_last_block(&mut self) {
+        let rest = self.source_offset(self.block_length);
+        self.buffer.drain(..self.block_length);
+        self.starts.retain(|(start, _)| *start > self.block_length);
+        for (start, _) in &mut self.starts {
+            *start -= self.block_length;
+        }
+        if !self.buffer.is_empty() && self.starts.first().is_none_or(|(start, _)| *start > 0) {
+            self.starts.insert(0, (0, rest));
+        }
+        self.block_length = 0;
+    }
+
+    /// Reads until a block is full. Returns `true` if the chunks ended before that.
+    fn fill(&mut self) -> io::Result<bool> {
+        while self.buffer.len() < BLOCK_BYTES {
+            match self.chunks.step()? {
+                ChunkStep::Chunk => {}
+                // Bytes after a hole do not belong to the line before it.
+                ChunkStep::Hole => {
+                    let is_open = self.buffer.last().is_some_and(|last| *last != b'\n');
+                    self.buffer.extend((is_open && self.charset == Charset::Utf8).then_some(b'\n'));
+                    continue;
+                }
+                ChunkStep::End => return Ok(true),
+            }
+            if let Some((offset, piece)) = self.chunks.chunk() {
+                self.starts.push((self.buffer.len(), offset));
+                self.buffer.extend_from_slice(piece);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// The lines from `at` on, without their newlines.
+fn lines_from(block: &[u8], at: usize) -> impl Iterator<Item = Range<usize>> {
+    let mut at = at;
+    std::iter::from_fn(move || {
+        let line = line_at(block, at)?;
+        at = line.end + 1;
+        Some(line)
+    })
+}
+
+/// The line that starts at `start`, without its newline; `None` at the end.
+fn line_at(block: &[u8], start: usize) -> Option<Range<usize>> {
+    let rest = block.get(start..).filter(|rest| !rest.is_empty())?;
+    Some(start..start + memchr(b'\n', rest).unwrap_or(rest.len()))
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
-
     use shellyard_summary::Summary;
 
     use super::*;
@@ -457,5 +688,31 @@ mod tests {
                 prop_assert_eq!(found.summary.errors.count, lines.iter().filter(is_error).count() as u64);
             }
         }
+    }
+
+    #[test]
+    fn lines_and_errors_of_one_stream_are_counted() {
+        let settings = LogStorage { memory_bytes: 1 << 16, spill_dir: std::env::temp_dir().into() };
+        let (mut writer, reader) = open_log(&settings);
+        writer.append(Stream::Stdout, b"one\nerror: two\nthr");
+        writer.append(Stream::Stderr, b"fatal: no\n");
+        writer.append(Stream::Stdout, b"ee");
+        assert_eq!(
+            count_lines_and_errors(&reader.blocking(), Stream::Stdout).unwrap(),
+            StreamCounts { lines: 3, errors: 1 }
+        );
+        assert_eq!(
+            count_lines_and_errors(&reader.blocking(), Stream::Stderr).unwrap(),
+            StreamCounts { lines: 1, errors: 1 }
+        );
+        assert_eq!(count_lines(&reader.blocking(), Stream::Stdout).unwrap(), 3);
+        assert_eq!(count_lines(&reader.blocking(), Stream::Stderr).unwrap(), 1);
+        writer.append(Stream::Stdout, &vec![b'x'; 3 * BLOCK_BYTES]);
+        writer.close();
+        assert_eq!(
+            count_lines_and_errors(&reader.blocking(), Stream::Stdout).unwrap().lines,
+            3,
+            "a long line is one"
+        );
     }
 }

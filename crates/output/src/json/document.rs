@@ -357,7 +357,7 @@ pub(crate) struct MeterCharge<'p> {
 }
 
 impl<'p> MeterCharge<'p> {
-    pub(super) const fn meter(&self) -> &'p Meter<'p> {
+    const fn meter(&self) -> &'p Meter<'p> {
         self.meter
     }
 

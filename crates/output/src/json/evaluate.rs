@@ -6,21 +6,20 @@ use jmespath::ast::{Ast, Comparator};
 use jmespath::{ErrorReason, JmespathError, RuntimeError};
 use serde_json::Number;
 
-use super::arguments::check_arguments;
 use super::document::{JsonError, Meter};
-use super::value::{JsonKind, JsonList, JsonText, JsonValue, ObjectFields};
+use super::value::{JsonKind, JsonList, JsonText, JsonValue, ObjectFields, check_arguments};
 
 /// The context of an evaluation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct EvalContext<'a> {
-    pub(super) meter: &'a Meter<'a>,
+    meter: &'a Meter<'a>,
     /// The text of the expression, for errors.
     expression: &'a str,
 }
 
 impl EvalContext<'_> {
     /// An error at an offset in the expression.
-    pub(super) fn error(&self, offset: usize, error: RuntimeError) -> JsonError {
+    fn error(&self, offset: usize, error: RuntimeError) -> JsonError {
         let reason = ErrorReason::Runtime(error);
         JsonError::NoFit(Box::new(JmespathError::new(self.expression, offset, reason)))
     }
@@ -36,7 +35,7 @@ pub(crate) fn evaluate<'a>(
     apply(ast, value, EvalContext { meter, expression })
 }
 
-pub(super) fn apply<'a>(
+fn apply<'a>(
     ast: &'a Ast,
     value: &JsonValue<'a>,
     context: EvalContext<'a>,
@@ -145,10 +144,7 @@ fn flatten<'a>(
 }
 
 /// The values of an object as an array.
-pub(super) fn values<'a>(
-    value: &JsonValue<'a>,
-    context: EvalContext<'a>,
-) -> Result<JsonValue<'a>, JsonError> {
+fn values<'a>(value: &JsonValue<'a>, context: EvalContext<'a>) -> Result<JsonValue<'a>, JsonError> {
     let Some(fields) = value.fields()? else { return Ok(JsonValue::Null) };
     let mut list = JsonList::new(context.meter);
     for (_, value) in fields.pairs() {
@@ -237,7 +233,7 @@ impl SliceBounds {
 }
 
 /// Calls a function that is at `offset` in the expression.
-pub(super) fn call<'a>(
+fn call<'a>(
     name: &str,
     args: &[JsonValue<'a>],
     offset: usize,

@@ -5,7 +5,6 @@
 //! stay in the text, and the values that a query computes refer to the document. `jmespath` parses
 //! the expressions. Everything that a query holds is charged to a `Meter`.
 
-mod arguments;
 mod document;
 mod evaluate;
 mod query;

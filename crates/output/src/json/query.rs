@@ -489,7 +489,7 @@ fn whole_output<'a>(
 /// The values that the lines gave so far, as JSON text, in bounded memory. The lines themselves are
 /// freed by then.
 #[derive(Debug)]
-pub(crate) enum GatheredValues<'a> {
+enum GatheredValues<'a> {
     /// An unfinished array of at most `most` elements.
     First { text: JsonText<'a>, count: usize, most: usize },
     /// The newest elements, at most `most`.
@@ -499,7 +499,7 @@ pub(crate) enum GatheredValues<'a> {
 }
 
 impl<'a> GatheredValues<'a> {
-    pub(crate) fn new(plan: &QueryPlan, meter: &'a Meter<'a>) -> Self {
+    fn new(plan: &QueryPlan, meter: &'a Meter<'a>) -> Self {
         let first = |most| Self::First { text: JsonText::new(MAX_BYTES, meter), count: 0, most };
         match plan.keep {
             NeededElements::Length => Self::Length(0),
@@ -510,7 +510,7 @@ impl<'a> GatheredValues<'a> {
     }
 
     /// Adds the elements of an array that a line gave.
-    pub(crate) fn add(&mut self, found: &JsonValue<'_>) -> Result<(), JsonError> {
+    fn add(&mut self, found: &JsonValue<'_>) -> Result<(), JsonError> {
         for value in found.elements().into_iter().flat_map(|(elements, _)| elements) {
             match self {
                 Self::First { .. } if self.is_full() => return Ok(()),
@@ -534,7 +534,7 @@ impl<'a> GatheredValues<'a> {
     }
 
     /// `true` if more elements would change nothing.
-    pub(crate) const fn is_full(&self) -> bool {
+    const fn is_full(&self) -> bool {
         match self {
             Self::First { count, most, .. } => *count >= *most,
             Self::Last { .. } | Self::Length(_) => false,
@@ -542,10 +542,7 @@ impl<'a> GatheredValues<'a> {
     }
 
     /// All values as JSON, with the charge for the text.
-    pub(crate) fn finish(
-        self,
-        meter: &'a Meter<'a>,
-    ) -> Result<(String, MeterCharge<'a>), JsonError> {
+    fn finish(self, meter: &'a Meter<'a>) -> Result<(String, MeterCharge<'a>), JsonError> {
         let mut text = match self {
             Self::First { text, .. } => text,
             Self::Last { newest, .. } => {

@@ -1,10 +1,14 @@
-//! Detects the character set of a log, and decodes its bytes.
+//! The kind of a log's bytes: detects its character set and decodes them, or detects binary content
+//! and media types, and formats hexdumps.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{DecoderResult, Encoding, UTF_8};
+use infer::MatcherType;
 use memchr::{memchr, memchr_iter, memmem, memrchr};
+use serde::de::IgnoredAny;
 
 /// The bytes at the start of a log that decide about its character set.
 pub(crate) const SAMPLE_BYTES: usize = 16 * 1024;
@@ -196,7 +200,7 @@ const BYTE_ORDER_MARK: char = '\u{feff}';
 const FIRST_OF_PAIR: std::ops::RangeInclusive<u32> = 0xd800..=0xdbff;
 
 impl Wide {
-    pub(super) const fn name(self) -> &'static str {
+    const fn name(self) -> &'static str {
         match self {
             Self::Utf16Le => "utf-16le",
             Self::Utf16Be => "utf-16be",
@@ -205,7 +209,7 @@ impl Wide {
         }
     }
 
-    pub(super) const fn unit(self) -> usize {
+    const fn unit(self) -> usize {
         match self {
             Self::Utf16Le | Self::Utf16Be => 2,
             Self::Utf32Le | Self::Utf32Be => 4,
@@ -213,7 +217,7 @@ impl Wide {
     }
 
     /// Decodes text without byte order marks. Returns the number of bytes that are no text.
-    pub(super) fn decode(self, bytes: &[u8]) -> (Cow<'_, str>, usize) {
+    fn decode(self, bytes: &[u8]) -> (Cow<'_, str>, usize) {
         let mut bad_bytes = bytes.len() % self.unit();
         let mut bad = |count: usize| {
             bad_bytes += count;
@@ -238,13 +242,13 @@ impl Wide {
     }
 
     /// The end of each line, its newline included.
-    pub(super) fn line_ends(self, bytes: &[u8]) -> impl Iterator<Item = usize> {
+    fn line_ends(self, bytes: &[u8]) -> impl Iterator<Item = usize> {
         let newlines = self.units(bytes).enumerate().filter(|(_, unit)| *unit == u32::from(b'\n'));
         newlines.map(move |(index, _)| (index + 1) * self.unit())
     }
 
     /// The length without an unfinished character at the end.
-    pub(super) fn whole_characters(self, bytes: &[u8]) -> usize {
+    fn whole_characters(self, bytes: &[u8]) -> usize {
         let length = bytes.len() - bytes.len() % self.unit();
         let last = self.units(&bytes[length.saturating_sub(self.unit())..length]).next();
         let is_half = self.unit() == 2 && last.is_some_and(|unit| FIRST_OF_PAIR.contains(&unit));
@@ -311,9 +315,132 @@ fn is_text(charset: Charset, head: &[u8]) -> bool {
     bad_bytes * 50 <= head.len() && controls == 0 && letters * 3 >= beyond().count() * 2
 }
 
+/// The bytes of the content that are examined.
+const SAMPLE: usize = 8 * 1024;
+/// The least content that is judged by the share of its invalid bytes.
+const JUDGED_FROM: usize = 64;
+/// The largest JSON that is recognised, because all of it has to be parsed.
+const MAX_JSON: usize = 1024 * 1024;
+
+/// `true` if the content is no text: more than three tenths of it are invalid UTF-8, NUL bytes or
+/// other control characters that do not occur in text; or it has a known signature and some of it
+/// is no text. The first 8 KiB decide. Fewer than 64 bytes without a signature are always text: a
+/// name in Latin-1 is more useful with a replacement character than as a hexdump.
+#[must_use]
+pub fn is_binary(content: &[u8]) -> bool {
+    let sample = &content[..content.len().min(SAMPLE)];
+    let (_, bad_bytes) = Charset::Utf8.decode(sample);
+    // A character that the end of the sample splits is not invalid.
+    let bad_bytes =
+        if sample.len() < content.len() { bad_bytes.saturating_sub(3) } else { bad_bytes };
+    let no_text = bad_bytes + sample.iter().filter(|byte| is_odd_control(**byte)).count();
+    (sample.len() >= JUDGED_FROM && no_text * 10 > sample.len() * 3)
+        || (bad_bytes > 0
+            && infer::get(sample).is_some_and(|kind| kind.matcher_type() != MatcherType::Text))
+}
+
+/// Does the same for a log in this character set: if it is not UTF-8, the content is binary if more
+/// than three tenths of it are not valid in the character set.
+#[must_use]
+pub fn is_binary_in(content: &[u8], charset: Charset) -> bool {
+    match charset {
+        Charset::Utf8 => is_binary(content),
+        Charset::Legacy(_) | Charset::Wide(_) => charset.decode(content).1 * 10 > content.len() * 3,
+    }
+}
+
+/// `true` for a control character that neither lays out text nor colours it. NUL is counted
+/// elsewhere.
+const fn is_odd_control(byte: u8) -> bool {
+    matches!(byte, 1..=6 | 0x0e..=0x1a | 0x1c..=0x1f | 0x7f)
+}
+
+/// The media type of the content: a known binary format, `application/json`, `application/x-ndjson`
+/// for JSON lines, a known text format, `text/plain`, or `application/octet-stream`.
+#[must_use]
+pub fn mime(content: &[u8]) -> &'static str {
+    let kind = infer::get(content);
+    if is_binary(content) {
+        return kind.map_or("application/octet-stream", |kind| kind.mime_type());
+    }
+    if let Some(json) = json_mime(content) {
+        return json;
+    }
+    // Text that merely begins like a binary format ("BM…") is still text.
+    kind.filter(|kind| kind.matcher_type() == MatcherType::Text)
+        .map_or("text/plain", |kind| kind.mime_type())
+}
+
+/// The media type of JSON that is an object, an array, or lines with one of them each.
+fn json_mime(content: &[u8]) -> Option<&'static str> {
+    let content = content.trim_ascii();
+    if content.len() > MAX_JSON || !is_json_container(content.first().copied()) {
+        return None;
+    }
+    if is_json_value(content) {
+        return Some("application/json");
+    }
+    let mut lines =
+        content.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).filter(|it| !it.is_empty());
+    let has_value = |line: &[u8]| is_json_container(line.first().copied()) && is_json_value(line);
+    lines.all(has_value).then_some("application/x-ndjson")
+}
+
+const fn is_json_container(first: Option<u8>) -> bool {
+    matches!(first, Some(b'{' | b'['))
+}
+
+fn is_json_value(text: &[u8]) -> bool {
+    serde_json::from_slice::<IgnoredAny>(text).is_ok()
+}
+
+/// Bytes in one row of a hexdump.
+const ROW: usize = 16;
+
+/// Formats bytes like `hexdump -C`, without squeezing equal rows, counted from 0.
+#[must_use]
+pub fn hexdump(bytes: &[u8]) -> String {
+    hexdump_extents(&[(0, bytes)])
+}
+
+/// Formats contiguous ranges of a log like `hexdump -C`, each from its own offset on. The last row
+/// is the offset after them. Each range starts a new row, so that every row's offset is correct.
+#[must_use]
+pub fn hexdump_extents(stretches: &[(u64, impl AsRef<[u8]>)]) -> String {
+    let mut dump = String::new();
+    let mut end = None;
+    for (start, bytes) in stretches {
+        let mut offset = *start;
+        for row in bytes.as_ref().chunks(ROW) {
+            let hex: String = (0..ROW).map(|column| hex_cell(row, column)).collect();
+            let ascii: String = row.iter().map(|byte| printable(*byte)).collect();
+            // Writing to a string cannot fail.
+            writeln!(dump, "{offset:08x} {hex} |{ascii}|").ok();
+            offset += row.len() as u64;
+            end = Some(offset);
+        }
+    }
+    if let Some(end) = end {
+        writeln!(dump, "{end:08x}").ok();
+    }
+    dump
+}
+
+fn hex_cell(row: &[u8], column: usize) -> String {
+    let gap = if column.is_multiple_of(8) { " " } else { "" };
+    row.get(column).map_or_else(|| format!("{gap}   "), |byte| format!("{gap}{byte:02x} "))
+}
+
+fn printable(byte: u8) -> char {
+    if byte.is_ascii_graphic() || byte == b' ' { char::from(byte) } else { '.' }
+}
+
 #[cfg(test)]
 mod tests {
-    use encoding_rs::{BIG5, EUC_JP, EUC_KR, GB18030, GBK, SHIFT_JIS, WINDOWS_1251};
+    use encoding_rs::{
+        BIG5, EUC_JP, EUC_KR, GB18030, GBK, ISO_2022_JP, ISO_8859_2, KOI8_R, KOI8_U, SHIFT_JIS,
+        WINDOWS_1251, WINDOWS_1252, WINDOWS_1253,
+    };
     use proptest::prelude::*;
 
     use super::*;
@@ -378,11 +505,6 @@ mod tests {
             prop_assert_eq!(charset.lines(&bytes).concat(), bytes);
         }
     }
-}
-
-#[cfg(test)]
-mod wide_tests {
-    use super::*;
 
     fn utf16le(text: &str) -> Vec<u8> {
         text.encode_utf16().flat_map(u16::to_le_bytes).collect()
@@ -415,17 +537,6 @@ mod wide_tests {
         // U+0A0A and U+010A contain the byte of a newline.
         assert_eq!(Wide::Utf16Le.line_ends(&utf16le("\u{a0a}\u{10a}\nx")).collect::<Vec<_>>(), [6]);
     }
-}
-
-#[cfg(test)]
-mod detect_tests {
-    use encoding_rs::{
-        BIG5, EUC_JP, EUC_KR, GBK, ISO_2022_JP, ISO_8859_2, KOI8_R, KOI8_U, SHIFT_JIS,
-        WINDOWS_1251, WINDOWS_1252, WINDOWS_1253,
-    };
-    use proptest::prelude::*;
-
-    use super::*;
 
     const JAPANESE: &str = "エラー: ファイルが見つかりません。設定を確認してください。\n";
     const CHINESE: &str = "错误：找不到文件。请检查您的配置，然后重试。\n";
@@ -530,5 +641,82 @@ mod detect_tests {
             let charset = Charset::detect(&bytes);
             prop_assert!(charset.decode(&bytes).1 <= bytes.len());
         }
+    }
+
+    const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0";
+
+    #[track_caller]
+    fn check_mime(content: &[u8], expected: &str) {
+        assert_eq!(mime(content), expected, "{content:?}");
+    }
+
+    #[test]
+    fn media_types_are_told_apart() {
+        check_mime(b"", "text/plain");
+        check_mime(b"hello\n", "text/plain");
+        check_mime(b"BM is no bitmap\n", "text/plain");
+        check_mime(b" {\"a\": [1, 2]}\n", "application/json");
+        check_mime(b"{\"a\":1}\n{\"a\":2}\n", "application/x-ndjson");
+        check_mime(b"{\"a\":1}\r\n\r\n[2]\r\n", "application/x-ndjson");
+        check_mime(b"{\n\"a\":1\n}\n{\n\"a\":2\n}\n", "text/plain");
+        check_mime(b"{\"a\":1}\nand more\n", "text/plain");
+        check_mime(b"[INFO] started [pid 1]\n", "text/plain");
+        check_mime(PNG, "image/png");
+        check_mime(b"\x1f\x8b\x08\0\0\0\0\0\0\x03", "application/gzip");
+        check_mime(&[0; 64], "application/octet-stream");
+        check_mime(b"a\0b", "text/plain");
+    }
+
+    #[test]
+    fn text_in_other_languages_is_not_binary() {
+        assert!(!is_binary("grüße, 世界 😀\n".repeat(2000).as_bytes()));
+        assert!(!is_binary(b"one bad byte \xff in a longer line of text\n"));
+        assert!(is_binary(PNG));
+        assert!(!is_binary(b""));
+    }
+
+    #[test]
+    fn a_few_invalid_bytes_or_nuls_are_not_binary() {
+        for text in [&b"caf\xe9\n"[..], b"a\xffb", b"\xff\0abc\n", b"./src/a.rs\0./src/b.rs\0"] {
+            assert!(!is_binary(text), "{text:?}");
+        }
+        assert!(!is_binary(&b"./src/main.rs\0".repeat(500)), "find -print0");
+        assert!(!is_binary(&[&b"line\n".repeat(500)[..], b"\0"].concat()));
+        assert!(!is_binary(&b"\x1b[31mred\x1b[0m\r\n".repeat(500)));
+    }
+
+    #[test]
+    fn many_bytes_that_are_no_text_are_binary() {
+        assert!(is_binary(&[0; 100]));
+        assert!(is_binary(&b"h\0i\0".repeat(50)), "UTF-16");
+        assert!(is_binary(&[0xff, 0xfe, 0xfd, b'a'].repeat(50)));
+        assert!(is_binary(&[1, 2, 3, b'a'].repeat(50)));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_have_a_kind(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+            prop_assert!(mime(&bytes).contains('/'));
+        }
+    }
+
+    #[test]
+    fn a_hexdump_has_the_classic_form() {
+        let expected = "\
+00000000  89 50 4e 47 0d 0a 1a 0a  00 00 00 0d 49 48 44 52  |.PNG........IHDR|
+00000010  00 00 00 01 00 00 00 01  08 06 00 00 00           |.............|
+0000001d
+";
+        assert_eq!(hexdump(PNG), expected);
+        assert_eq!(hexdump(b""), "");
+    }
+
+    #[test]
+    fn a_hexdump_has_the_offsets_of_the_log() {
+        let dumped =
+            hexdump_extents(&[(5, b"abc".as_slice()), (0x1_0000_0000, b"0123456789abcdefg")]);
+        let offsets: Vec<&str> =
+            dumped.lines().map(|line| line.split(' ').next().unwrap()).collect();
+        assert_eq!(offsets, ["00000005", "100000000", "100000010", "100000011"]);
     }
 }

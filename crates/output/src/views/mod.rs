@@ -5,18 +5,16 @@
 //! progress is collapsed, CRLF becomes LF); fold repeated lines; cut overlong lines. Each rendered
 //! line knows how many source lines it stands for, so that line numbers stay those of the log.
 
-mod binary;
 mod charset;
 mod screen;
 mod text;
 
-pub use binary::{hexdump, hexdump_extents, is_binary, is_binary_in, mime};
-pub use charset::Charset;
+pub use charset::{Charset, hexdump, hexdump_extents, is_binary, is_binary_in, mime};
 pub use text::{Ansi, Fold, LongLines, TextView, ViewOptions, render_text, render_text_in};
 
 pub(crate) use charset::SAMPLE_BYTES;
 pub(crate) use screen::on_screen;
-pub(crate) use text::{LINE_CHARS, RenderedLine, decode, render_lines};
+pub(crate) use text::{LINE_CHARS, RenderedLine, render_lines};
 
 #[cfg(test)]
 pub(crate) use charset::Wide;

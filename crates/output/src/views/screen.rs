@@ -341,14 +341,14 @@ const WIDTH: usize = 200;
 
 /// The text of one row, as wide as necessary.
 #[derive(Debug, Default, Clone)]
-pub(super) struct RowText {
+struct RowText {
     cells: Vec<char>,
 }
 
 impl RowText {
     /// Applies the effect of a code on this row, from `column` on. Returns the new column. Of codes
     /// that leave the row, only the effect on the column.
-    pub(super) fn apply(&mut self, column: usize, code: TerminalCode<'_>) -> usize {
+    fn apply(&mut self, column: usize, code: TerminalCode<'_>) -> usize {
         match code {
             TerminalCode::Text(text) => self.write(column, text),
             TerminalCode::Return | TerminalCode::StartUp(_) | TerminalCode::StartDown(_) => 0,
@@ -363,15 +363,15 @@ impl RowText {
         }
     }
 
-    pub(super) fn clear(&mut self) {
+    fn clear(&mut self) {
         self.cells.clear();
     }
 
-    pub(super) const fn is_empty(&self) -> bool {
+    const fn is_empty(&self) -> bool {
         self.cells.is_empty()
     }
 
-    pub(super) fn text(&self) -> String {
+    fn text(&self) -> String {
         self.cells.iter().collect()
     }
 
@@ -411,7 +411,7 @@ const MAX_NUMBER: usize = 9999;
 
 /// A piece of a line: text, or a code that moves the cursor or clears something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum TerminalCode<'a> {
+enum TerminalCode<'a> {
     /// Text, including codes without an effect on positions: colours, titles.
     Text(&'a str),
     /// Move to the start of the row.
@@ -440,7 +440,7 @@ pub(super) enum TerminalCode<'a> {
 
 /// The part to clear, relative to the cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum EraseExtent {
+enum EraseExtent {
     ToEnd,
     ToStart,
     All,
@@ -467,7 +467,7 @@ impl TerminalCode<'_> {
 }
 
 /// The pieces of one line, in order.
-pub(super) fn codes(line: &str) -> impl Iterator<Item = TerminalCode<'_>> {
+fn codes(line: &str) -> impl Iterator<Item = TerminalCode<'_>> {
     let mut rest = line;
     std::iter::from_fn(move || {
         let (at, code, length) = match next_code(rest) {

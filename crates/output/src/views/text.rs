@@ -127,7 +127,7 @@ impl RenderedLine<'_> {
     }
 
     /// Cuts the middle out of overlong lines, and tells how much is missing.
-    pub(super) fn cut(&mut self, max: usize) {
+    fn cut(&mut self, max: usize) {
         if self.text.len() > max {
             let newline = &self.text[self.content().len()..];
             let rows: Vec<String> =
@@ -137,7 +137,7 @@ impl RenderedLine<'_> {
     }
 
     /// Appends the number of equal lines that this line stands for.
-    pub(super) fn count(&mut self, lines: usize) {
+    fn count(&mut self, lines: usize) {
         let content = self.content();
         let gap = if content.is_empty() { "" } else { " " };
         let newline = &self.text[content.len()..];
@@ -277,11 +277,6 @@ fn play_on_screen(lines: &[SourceLine<'_>]) -> Vec<RenderedLine<'static>> {
     shown
 }
 
-/// Decodes lossy UTF-8 with visible NULs. Returns the number of bytes that are no text.
-pub(crate) fn decode(bytes: &[u8]) -> (Cow<'_, str>, usize) {
-    Charset::Utf8.decode(bytes)
-}
-
 /// Returns at most `max` characters of a line, half of them from its end, because a long line often
 /// has its result there. The number of missing characters is between the halves.
 fn cut_middle(line: &str, max: usize) -> String {
@@ -322,7 +317,7 @@ fn is_plain(bytes: &[u8]) -> bool {
 
 /// The text view of plain text, without splitting it into lines. If nothing is folded or cut, the
 /// text is returned as it is.
-pub(super) fn render_plain(text: String, options: ViewOptions) -> TextView {
+fn render_plain(text: String, options: ViewOptions) -> TextView {
     let whole = match options.long {
         LongLines::Cut => 0,
         LongLines::KeepFirst => 1,

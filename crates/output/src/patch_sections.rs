@@ -1,6 +1,8 @@
-//! Patches: `git log -p`, `git show`, `git format-patch`, and diffs without commits.
+//! Sections that are about a file: patches (`git log -p`, `git show`, `git format-patch`, and diffs
+//! without commits), and lists of places with the file as a heading (eslint, `rg --heading`, `git grep
+//! --heading`).
 
-use super::section_line::{HeadLine, Membership, SectionLine, shorten};
+use crate::sections::{HeadLine, Membership, SectionLine, shorten};
 
 /// The length to which a full hash is cut.
 const SHORT_HASH: usize = 7;
@@ -27,7 +29,7 @@ const FILE_HEADER_LINES: [&str; 16] = [
 
 /// A patch: any number of commits and files.
 #[derive(Debug)]
-pub(super) struct Patch {
+pub(crate) struct Patch {
     commit: Option<Commit>,
     /// The file that the lines are about.
     file: Option<HeadLine>,
@@ -68,7 +70,7 @@ enum PatchPart {
 }
 
 impl Patch {
-    pub(super) fn begin(line: &SectionLine<'_>) -> Option<Self> {
+    pub(crate) fn begin(line: &SectionLine<'_>) -> Option<Self> {
         let text = &*line.text;
         if let Some(commit) = Commit::begin(line) {
             let part = PatchPart::CommitHeader;
@@ -82,7 +84,7 @@ impl Patch {
         patch.begin_file(line).then_some(patch)
     }
 
-    pub(super) fn add_line(&mut self, line: &SectionLine<'_>) -> Membership {
+    pub(crate) fn add_line(&mut self, line: &SectionLine<'_>) -> Membership {
         if let Some(part) = self.part.after_line(&line.text) {
             self.part = part;
             return Membership::Inside;
@@ -181,7 +183,7 @@ impl Patch {
     }
 
     /// The commit and the file that the line at `offset` belongs to; `None` if neither is known.
-    pub(super) fn head(&self, offset: u64) -> Option<HeadLine> {
+    pub(crate) fn head(&self, offset: u64) -> Option<HeadLine> {
         let Some(commit) = &self.commit else { return self.file.clone() };
         let subject = commit.subject.as_ref().filter(|subject| subject.offset != offset);
         let mut text = format!("commit {}", commit.hash);
@@ -294,4 +296,63 @@ fn is_hash(word: &str) -> bool {
 fn short_hash(hash: &str) -> String {
     let is_full = hash.len() >= 40;
     if is_full { hash[..SHORT_HASH].to_owned() } else { hash.to_owned() }
+}
+
+/// The lines below the name of a file.
+#[derive(Debug)]
+pub(crate) struct FileList {
+    head: HeadLine,
+    form: ListForm,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ListForm {
+    /// `  12:5  error  …`
+    Indented,
+    /// `12:…`
+    Numbered,
+}
+
+impl FileList {
+    pub(crate) fn begin(line: &SectionLine<'_>) -> Option<Self> {
+        let form = ListForm::from_line(line)?;
+        let heading = line.previous().filter(|heading| is_path(&heading.text))?;
+        // The heading of a list has an empty line before it, if it has any.
+        let is_apart = heading.previous().is_none_or(|before| before.is_blank());
+        (form == ListForm::Indented || is_apart).then(|| Self { head: heading.to_head(), form })
+    }
+
+    pub(crate) fn add_line(&self, line: &SectionLine<'_>) -> Membership {
+        Membership::inside_if(match self.form {
+            ListForm::Indented => line.indent() > 0 && !line.is_blank(),
+            ListForm::Numbered => ListForm::from_line(line) == Some(self.form) || line.text == "--",
+        })
+    }
+
+    pub(crate) fn head(&self) -> HeadLine {
+        self.head.clone()
+    }
+}
+
+impl ListForm {
+    fn from_line(line: &SectionLine<'_>) -> Option<Self> {
+        let text = line.text.trim_start();
+        let rest = text.trim_start_matches(|c: char| c.is_ascii_digit());
+        if rest.len() == text.len() {
+            return None;
+        }
+        if line.indent() == 0 {
+            return rest.starts_with([':', '-']).then_some(Self::Numbered);
+        }
+        let column = rest.strip_prefix(':')?;
+        let after = column.trim_start_matches(|c: char| c.is_ascii_digit());
+        (after.len() < column.len() && after.starts_with("  ")).then_some(Self::Indented)
+    }
+}
+
+/// `true` for a line that is only a path.
+fn is_path(text: &str) -> bool {
+    let is_absolute = text.starts_with('/');
+    let is_word = !text.contains([' ', ':']) && !text.starts_with(|c: char| c.is_ascii_digit());
+    is_absolute || is_word && text.contains(['/', '.']) && !text.ends_with('.')
 }
