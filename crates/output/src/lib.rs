@@ -92,9 +92,6 @@ pub use summary_scan::{
     StreamCounts, SummaryLimits, SummaryRequest, count_lines, count_lines_and_errors, summarize,
 };
 
-#[cfg(test)]
-mod tests;
-
 /// Runs the example in the README as a documentation test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

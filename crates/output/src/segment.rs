@@ -564,3 +564,147 @@ impl SegmentStore {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    //! Bytes by tier, while segments are written, compressed and dropped.
+
+    use std::fs;
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use proptest::prelude::*;
+
+    use crate::Stream;
+    use crate::counters::{Counters, Tier};
+    use crate::segment::LogSegment;
+    use crate::{
+        KeepOutput, LogBounds, LogReader, LogStorage, LogWriter, Quota, QuotaLimits, SpillDir,
+        open_bounded_log,
+    };
+
+    #[derive(Debug, Clone)]
+    enum LogAction {
+        Write(usize),
+        /// Writes so many runs that some of them move to a file.
+        Chatter,
+        /// Closes the log and compresses its files.
+        Compress,
+        Free,
+    }
+
+    fn log_action() -> impl Strategy<Value = LogAction> {
+        prop_oneof![
+            6 => (1..6_000_usize).prop_map(LogAction::Write),
+            1 => Just(LogAction::Chatter),
+            2 => Just(LogAction::Compress),
+            2 => Just(LogAction::Free),
+        ]
+    }
+
+    struct TieredLog {
+        writer: LogWriter,
+        reader: LogReader,
+    }
+
+    impl TieredLog {
+        fn new(quota: &Arc<Quota>, keep: KeepOutput, spill_dir: &Path) -> Self {
+            let settings =
+                LogStorage { memory_bytes: 2_000, spill_dir: spill_dir.to_owned().into() };
+            let bounds = LogBounds { keep, quota: quota.tenant_quota("tiers") };
+            let (writer, reader) = open_bounded_log(&settings, bounds);
+            Self { writer, reader }
+        }
+
+        fn write(&mut self, bytes: usize) {
+            self.writer.append(Stream::Stdout, &vec![b'x'; bytes]);
+        }
+
+        fn chatter(&mut self) {
+            for number in 0..1_500 {
+                let stream = if number % 2 == 0 { Stream::Stdout } else { Stream::Stderr };
+                self.writer.append(stream, b"y");
+            }
+        }
+
+        fn compress(&mut self) {
+            self.writer.close();
+            for part in self.reader.shared_log().segments() {
+                let Some(raw) = part.uncompressed_log() else { continue };
+                let file =
+                    SpillDir::new(std::env::temp_dir(), Arc::default()).create_file().unwrap();
+                if let Some(packed) = raw.compress(file, &Arc::default(), || true).unwrap() {
+                    part.replace_spilled(raw.bytes, packed);
+                }
+            }
+        }
+    }
+
+    /// The bytes that a segment holds by tier: its store in one tier, its index on the disk.
+    fn held(part: &LogSegment) -> [u64; 3] {
+        let stored = part.stored_bytes();
+        let inner = part.lock();
+        let (tier, held) =
+            (inner.store.tier(), Tier::ALL.map(|tier| inner.charge.held().bytes_in(tier)));
+        for (found, bytes) in Tier::ALL.into_iter().zip(held) {
+            match (found == tier, found) {
+                (true, Tier::Disk) => assert!(bytes >= stored, "{held:?}"),
+                (true, Tier::Memory | Tier::Compressed) => assert_eq!(bytes, stored, "{held:?}"),
+                (false, Tier::Disk) => {}
+                (false, Tier::Memory | Tier::Compressed) => assert_eq!(bytes, 0, "{held:?}"),
+            }
+        }
+        held
+    }
+
+    /// The counted bytes of each tier.
+    fn counted(counters: &Counters) -> [u64; 3] {
+        counters.stored().map(|(_, bytes)| bytes)
+    }
+
+    fn sum_of(logs: &[TieredLog]) -> [u64; 3] {
+        let parts = logs.iter().flat_map(|log| log.reader.shared_log().segments());
+        parts.fold([0; 3], |sum, part| {
+            let held = held(&part);
+            [0, 1, 2].map(|tier| sum[tier] + held[tier])
+        })
+    }
+
+    /// Three logs: one whole, one that keeps its ends, one that cannot spill.
+    fn logs(quota: &Arc<Quota>, dir: &Path) -> [TieredLog; 3] {
+        let blocked = dir.join("file");
+        fs::write(&blocked, "").unwrap();
+        [(KeepOutput::All, dir), (KeepOutput::Ends(8_000), dir), (KeepOutput::All, &*blocked)]
+            .map(|(keep, dir)| TieredLog::new(quota, keep, dir))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn tiers_add_up_to_what_is_stored_and_end_at_zero(
+            actions in prop::collection::vec((0..3_usize, log_action()), 0..40),
+            cap in 10_000..200_000_u64,
+        ) {
+            let dir = tempfile::tempdir().unwrap();
+            let store_bytes = cap;
+            let tenants = [].into();
+            let limits = QuotaLimits { store_bytes, tenant_bytes: cap, tenants };
+            let counters = Arc::new(Counters::default());
+            let quota = Quota::new(limits, 1 << 20, Arc::clone(&counters));
+            let mut all = Vec::from(logs(&quota, dir.path()));
+            for (which, log_action) in actions {
+                match log_action {
+                    LogAction::Write(bytes) => all[which].write(bytes),
+                    LogAction::Chatter => all[which].chatter(),
+                    LogAction::Compress => all[which].compress(),
+                    LogAction::Free => {
+                        all[which] = logs(&quota, dir.path()).into_iter().nth(which).unwrap();
+                    }
+                }
+                assert_eq!(counted(&counters), sum_of(&all));
+            }
+            all.clear();
+            assert_eq!((counted(&counters), quota.used()), ([0; 3], 0));
+        }
+    }
+}
