@@ -14,8 +14,8 @@ use rustix::process::geteuid;
 use super::error::AppError;
 use super::{module_settings, rules};
 use crate::bounded_read::read_text;
-use crate::cli::{ConnectFlags, ServerSet, StdioFlags, list_stdio_sockets};
-use crate::client::{BearerToken, Endpoint, ServerClient, ServerTarget};
+use crate::cli::{ConnectFlags, ServerSet, StdioFlags};
+use crate::client::{BearerToken, Endpoint, ServerClient, ServerTarget, list_private_sockets};
 use crate::config::{Environment, Loaded, Settings, TOKEN_VARIABLE};
 use crate::lines::{ClientEnvironment, DIRECTORY_HEADER, encode_environment};
 use crate::private_files::Symlinks;
@@ -139,8 +139,10 @@ pub(super) fn find_servers(
         let token = find_verb_token(&target, flags.token.as_deref(), environment)?;
         Ok::<_, AppError>(ServerClient::new(target, token)?)
     });
+    // Without a readable directory there is no such server; the shared one can still be asked.
+    let sockets = list_private_sockets(&settings.server.data_dir).unwrap_or_default();
     // The socket of a stdio server knows its user, and needs no token.
-    let stdio = list_stdio_sockets(&settings.server.data_dir).into_iter().map(|(pid, socket)| {
+    let stdio = sockets.into_iter().map(|(pid, socket)| {
         ServerClient::new(ServerTarget::socket(socket, path), None).map(|client| (pid, client))
     });
     Ok(ServerSet::of_user(shared.transpose()?, stdio.collect::<Result<_, _>>()?))

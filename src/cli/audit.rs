@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::terminal::{OutputFormat, VerbOutput, format_with_causes, read_width};
-use super::wrap::wrap_text;
+use super::text_layout::wrap_text;
 use super::{AuditCommand, AuditVerb, AuditVerifyFlags};
 use crate::mcp::{count, thousands};
 use crate::telemetry::audit::{
@@ -129,10 +129,11 @@ fn location_json(location: &LineLocation) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::telemetry::audit::{AuditLog, AuditLogSettings, NoteEntry};
     use std::fs;
     use std::path::Path;
+
+    use super::*;
+    use crate::telemetry::audit::{AuditLog, AuditLogSettings, NoteEntry};
 
     fn log(folder: &Path, entries: usize) -> std::path::PathBuf {
         let path = folder.join("audit.jsonl");

@@ -16,8 +16,8 @@ use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::Shells;
 use serde_json::Value;
 
-use super::table::truncate_to_width;
-use super::terminal::{VerbOutput, escape_for_terminal};
+use super::terminal::VerbOutput;
+use super::text_layout::{escape_for_terminal, truncate_to_width};
 
 /// The variable that makes the program complete a command line instead of running it.
 const COMPLETE_VARIABLE: &str = "SHELLYARD_COMPLETE";

@@ -10,7 +10,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::server_request::{ConnectFlags, ServerRequestError, send_post};
 use super::terminal::{VerbOutput, read_width};
-use super::wrap::{format_list_within, wrap_text};
+use super::text_layout::{format_list_within, wrap_text};
 use super::{CheckFlags, ConfigFileVerb, InitFlags, ServeFlags, ShowFlags};
 use crate::client::ServerClient;
 use crate::config::{
@@ -373,11 +373,6 @@ mod tests {
         let reply = write_initial_config(&InitFlags { stdout: true }, &Environment::default());
         assert_eq!(reply.stdout, write_initial_file());
     }
-}
-
-#[cfg(test)]
-mod reload_tests {
-    use super::*;
 
     #[test]
     fn each_changed_setting_says_whether_it_needs_a_restart() {

@@ -6,11 +6,9 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use super::DoctorFlags;
-use super::display::Display;
 use super::doctor_checks::{self as checks, DoctorFinding, FindingLevel};
-use super::spinner::with_spinner_thread;
-use super::terminal::read_width;
-use super::wrap::wrap_text;
+use super::terminal::{Display, read_width, with_spinner_thread};
+use super::text_layout::wrap_text;
 use crate::environment::{DroppedVariable, JobEnvironment};
 use crate::process::Host;
 use crate::process::shell::ShellChoice;

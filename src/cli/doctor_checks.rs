@@ -9,7 +9,7 @@ use rustix::fs::{StatVfs, statvfs};
 use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
 
-use super::wrap::wrap_line;
+use super::text_layout::wrap_line;
 use crate::bounded_read::{SPILL_CHECK_TIMEOUT, run_with_timeout};
 use crate::confinement::{GrantedConfinement, ResourceLimits};
 use crate::environment::{DroppedVariable, JobEnvironment};
@@ -61,7 +61,7 @@ impl DoctorFinding {
         Self { level: FindingLevel::Ok, what, detail: detail.into(), fix: None }
     }
 
-    pub(super) fn warn(what: &'static str, detail: impl Into<String>, fix: &str) -> Self {
+    fn warn(what: &'static str, detail: impl Into<String>, fix: &str) -> Self {
         Self { level: FindingLevel::Warn, what, detail: detail.into(), fix: Some(fix.to_owned()) }
     }
 
@@ -461,8 +461,13 @@ fn format_confinement(granted: GrantedConfinement, limits: ResourceLimits) -> St
 }
 
 #[cfg(test)]
-mod host_tests {
+mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
+    use crate::confinement::{Backend, SandboxProfile};
+    use crate::process::cgroup::Controller;
+    use crate::service::{Bound, LimitTerms, OnUnavailable};
 
     const LEVELS: PressureLevels = PressureLevels { cpu: None, memory: Some(30), io: Some(60) };
 
@@ -535,11 +540,6 @@ mod host_tests {
             "ok    pressure: memory 0 %, io 1 %; starts are held back above memory 30 %, io 60 %\n",
         );
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
 
     #[test]
     fn tools_that_only_a_login_shell_finds_are_named_with_the_fix() {
@@ -582,16 +582,6 @@ mod tests {
         assert_eq!(check_shell(&ShellChoice::Path("/bin/sh".to_owned())).level, FindingLevel::Ok);
         assert_eq!(check_temp_dir(Path::new("/no/such/place")).level, FindingLevel::Fail);
     }
-}
-
-#[cfg(test)]
-mod confinement_tests {
-    use std::collections::BTreeMap;
-
-    use super::*;
-    use crate::confinement::{Backend, SandboxProfile};
-    use crate::process::cgroup::Controller;
-    use crate::service::{Bound, LimitTerms, OnUnavailable};
 
     fn new_rules(profile: SandboxProfile, strongest: Backend) -> ConfinementRules {
         let processes = Some(Bound::AtMost(512));

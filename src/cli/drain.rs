@@ -5,12 +5,9 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::display::Display;
-use super::job_verb::ASKING;
 use super::pause::{describe_remaining_pause, format_counts};
 use super::server_request::{ConnectFlags, ServerRequestError, get, send_post};
-use super::spinner::with_spinner;
-use super::terminal::VerbOutput;
+use super::terminal::{ASKING, Display, VerbOutput, with_spinner};
 use crate::client::ServerClient;
 
 /// The time between two requests for the state of a draining server.

@@ -459,9 +459,10 @@ fn parse_cpu_seconds(text: &str) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::*;
     use crate::config::{ConfigSources, Environment, ValueOrigin, load};
-    use clap::CommandFactory;
 
     fn parse(line: &str) -> Command {
         Cli::try_parse_from(line.split_whitespace()).unwrap().command

@@ -9,7 +9,7 @@ use clap::CommandFactory;
 
 use super::flags::Cli;
 use super::terminal::{VerbOutput, read_width};
-use super::wrap::{format_list_within, wrap_text};
+use super::text_layout::{format_list_within, wrap_text};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 

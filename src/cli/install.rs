@@ -432,7 +432,7 @@ impl<'a> Installer<'a> {
 }
 
 /// Reads the command in a settings file, as its client does.
-pub(super) fn read_command(
+fn read_command(
     client: ClientKind,
     file: &SettingsFile,
 ) -> Result<Option<ConfiguredCommand>, InstallError> {

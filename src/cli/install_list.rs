@@ -9,8 +9,8 @@ use shellyard_install::{
 
 use super::install::{InstallError, read_entry, read_settings};
 use super::install_owner::describe_foreign_entry;
-use super::terminal::{VerbOutput, escape_for_terminal, format_with_causes, read_width};
-use super::wrap::format_table_within;
+use super::terminal::{VerbOutput, format_with_causes, read_width};
+use super::text_layout::{escape_for_terminal, format_table_within};
 
 /// A client on this machine, and what its settings say.
 #[derive(Debug)]

@@ -4,8 +4,7 @@ use std::path::Path;
 
 use shellyard_install::{ClientKind, ConfiguredCommand, SERVER_NAME, SettingValue};
 
-use super::table::truncate_to_width;
-use super::terminal::escape_for_terminal;
+use super::text_layout::{escape_for_terminal, truncate_to_width};
 
 /// Keys with the address of a remote server, in the settings of all clients.
 const ADDRESS_KEYS: [&str; 4] = ["url", "httpUrl", "serverUrl", "uri"];

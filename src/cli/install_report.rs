@@ -9,8 +9,8 @@ use shellyard_install::{
 
 use super::install::InstallError;
 use super::install_check::CheckedServer;
-use super::terminal::{VerbOutput, escape_for_terminal, format_with_causes, read_width};
-use super::wrap::wrap_text;
+use super::terminal::{VerbOutput, format_with_causes, read_width};
+use super::text_layout::{escape_for_terminal, wrap_text};
 
 /// The result for one client.
 #[derive(Debug)]

@@ -3,19 +3,15 @@
 use clap::Subcommand;
 
 use super::attach::{self, AttachFlags};
-use super::display::Display;
 use super::jobs::{self, JobsFlags};
 use super::logs::{self, LogsFlags};
 use super::server_request::ConnectFlags;
 use super::server_set::ServerSet;
 use super::show::{self, ShowJobFlags};
-use super::spinner::with_spinner;
 use super::stop::{self, StopFlags};
+use super::terminal::{ASKING, Display, with_spinner};
 use super::top::{self, TopFlags};
 use super::wait::{self, WaitFlags};
-
-/// The label of a request that takes long.
-pub(super) const ASKING: &str = "waiting for the server";
 
 /// A verb about jobs of one or several running servers.
 #[derive(Debug, Clone, PartialEq, Subcommand)]

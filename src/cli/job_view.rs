@@ -1,17 +1,14 @@
-//! A job as the API describes it, in words for people: state, times, client, exit code.
+//! A job as the API describes it, in words for people: state, times, client, and the exit code that a
+//! shell would report. Exit codes are those of `timeout`, `env` and `sendmail`.
 
 use std::time::Duration;
 
 use serde_json::Value;
 use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
-use super::exit_code::{
-    NOT_EXECUTABLE, NOT_FOUND, OUR_FAILURE, TIMED_OUT, command_exit_code, explain_signal,
-    find_signal, signal_exit_code,
-};
-use super::table::{TableCell, Tone};
-use super::terminal::escape_for_terminal;
-use super::times::{format_ago, format_elapsed, parse_age};
+use super::text_layout::{TableCell, Tone, escape_for_terminal};
+use crate::outcome::signal_name;
 use crate::size;
 
 /// A job in the form of the API.
@@ -164,10 +161,81 @@ fn explain_stopper(word: &str) -> &str {
     }
 }
 
+// Times.
+
+/// Formats a time as `0.4s`, `12.0s`, `2m05s`, `1h02m` or `3d04h`.
+pub(super) fn format_elapsed(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0..60 => format!("{}.{}s", seconds, time.subsec_millis() / 100),
+        60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        3600..86_400 => format!("{}h{:02}m", seconds / 3600, seconds / 60 % 60),
+        86_400.. => format!("{}d{:02}h", seconds / 86_400, seconds / 3600 % 24),
+    }
+}
+
+/// Formats the distance of a moment from now, as `now`, `12s ago`, `5m ago`, `3h ago` or `2d ago`.
+fn format_ago(age: Duration) -> String {
+    match age.as_secs() {
+        0 => "now".to_owned(),
+        seconds @ 1..60 => format!("{seconds}s ago"),
+        seconds @ 60..3600 => format!("{}m ago", seconds / 60),
+        seconds @ 3600..86_400 => format!("{}h ago", seconds / 3600),
+        seconds @ 86_400.. => format!("{}d ago", seconds / 86_400),
+    }
+}
+
+/// Returns the age of a moment in RFC 3339, `None` if the text is not one. A moment in the future,
+/// by a clock that differs from ours, has the age 0.
+fn parse_age(text: &str, now: OffsetDateTime) -> Option<Duration> {
+    let then = OffsetDateTime::parse(text, &Rfc3339).ok()?;
+    Some(Duration::try_from(now - then).unwrap_or_default())
+}
+
+// Exit codes.
+
+pub(super) const TIMED_OUT: u8 = 124;
+/// Shellyard itself failed, or ended the command because of a limit.
+pub(super) const OUR_FAILURE: u8 = 125;
+pub(super) const NOT_EXECUTABLE: u8 = 126;
+pub(super) const NOT_FOUND: u8 = 127;
+pub(super) const TRY_LATER: u8 = 75;
+const SIGNAL_BASE: u8 = 128;
+
+/// Returns the exit code of a command that a signal ended.
+pub(super) fn signal_exit_code(signal: i32) -> u8 {
+    u8::try_from(signal).map_or(OUR_FAILURE, |signal| SIGNAL_BASE.saturating_add(signal))
+}
+
+/// Returns the exit code of a command that exited with `code`.
+pub(super) fn command_exit_code(code: i64) -> u8 {
+    u8::try_from(code & 0xff).unwrap_or(OUR_FAILURE)
+}
+
+/// Returns the number of a signal by its name in replies, such as `SIGKILL` or `signal 40`.
+fn find_signal(name: &str) -> Option<i32> {
+    (1..=64).find(|number| signal_name(*number) == name)
+}
+
+/// Returns what a signal means for a person who sees it as the end of a job, if its name does not say
+/// it.
+pub(super) fn explain_signal(signal: i32) -> &'static str {
+    match signal {
+        libc::SIGSEGV | libc::SIGBUS => " (it used memory that is not its own)",
+        libc::SIGABRT => " (it ended itself, mostly after an internal error)",
+        libc::SIGKILL => " (perhaps the system was out of memory)",
+        libc::SIGXCPU => " (its limit on CPU time)",
+        libc::SIGXFSZ => " (its limit on the size of files)",
+        libc::SIGSYS => " (it used a system call that the sandbox forbids)",
+        _ => "",
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
+
+    use super::*;
 
     #[track_caller]
     fn check(job: Value, state: &str, tone: Tone, code: Option<u8>, why: Option<&str>) {
@@ -218,5 +286,41 @@ mod tests {
                          "queue_position": 1, "queue_length": 2, "lane": "build"});
         assert_eq!(JobView(&job).client(), "co\\u{1b}[2Jdex 1");
         assert_eq!(JobView(&job).queue_position(), "1 of 2 in build: x\\ny");
+    }
+
+    #[test]
+    fn longer_times_are_shown_with_less_precision() {
+        for (millis, text) in [
+            (449, "0.4s"),
+            (59_999, "59.9s"),
+            (60_000, "1m00s"),
+            (3_720_000, "1h02m"),
+            (100_000_000, "1d03h"),
+        ] {
+            assert_eq!(format_elapsed(Duration::from_millis(millis)), text);
+        }
+        for (seconds, text) in
+            [(0, "now"), (59, "59s ago"), (61, "1m ago"), (7_300, "2h ago"), (200_000, "2d ago")]
+        {
+            assert_eq!(format_ago(Duration::from_secs(seconds)), text);
+        }
+    }
+
+    #[test]
+    fn the_age_of_a_moment_is_never_negative() {
+        let now = OffsetDateTime::parse("2026-01-02T00:00:10Z", &Rfc3339).unwrap();
+        let age = |text| parse_age(text, now);
+        assert_eq!(age("2026-01-02T00:00:00.000Z"), Some(Duration::from_secs(10)));
+        assert_eq!(age("2027-01-02T00:00:00Z"), Some(Duration::ZERO));
+        assert_eq!(age("yesterday"), None);
+    }
+
+    #[test]
+    fn signals_are_found_by_the_names_that_replies_give_them() {
+        assert_eq!(find_signal("SIGKILL"), Some(9));
+        assert_eq!(find_signal("signal 40"), Some(40));
+        assert_eq!(find_signal("SIGNOTHING"), None);
+        assert_eq!(signal_exit_code(9), 137);
+        assert_eq!((command_exit_code(3), command_exit_code(259)), (3, 3));
     }
 }

@@ -7,15 +7,16 @@ use clap::Args;
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 
-use super::display::{Display, read_terminal_size};
-use super::job_name::ServerLabel;
 use super::job_view::JobView;
 use super::server_request::ServerRequestError;
-use super::server_set::{FoundServer, JobScopeFlags, ServerAnswers, ServerSet, TenantScope};
-use super::table::{
-    TableCell, TableColumn, TableRoom, Tone, format_columns, keep_end, truncate_to_width,
+use super::server_set::{
+    FoundServer, JobScopeFlags, ServerAnswers, ServerLabel, ServerSet, TenantScope,
 };
-use super::terminal::{VerbOutput, escape_for_terminal, format_with_causes};
+use super::terminal::{Display, VerbOutput, format_with_causes, print, read_terminal_size};
+use super::text_layout::{
+    TableCell, TableColumn, TableRoom, Tone, escape_for_terminal, format_columns, keep_end,
+    truncate_to_width,
+};
 
 /// The time between two looks of `--watch`.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
@@ -68,7 +69,7 @@ pub(super) async fn run(
             let messages = if is_json { stderr.as_bytes() } else { &[] };
             // Without its stderr a program has no place for messages.
             io::stderr().write_all(messages).ok();
-            if io::stdout().write_all(frame.as_bytes()).is_err() || io::stdout().flush().is_err() {
+            if print(frame.as_bytes()).is_err() {
                 return Ok(VerbOutput { code: 1, ..VerbOutput::default() });
             }
         }
@@ -268,12 +269,13 @@ fn job_cells(
 
 #[cfg(test)]
 mod tests {
-    use super::super::wrap::wrap_text;
-    use super::super::{Cli, Command, JobVerb};
-    use super::*;
     use clap::Parser as _;
     use time::format_description::well_known::Rfc3339;
     use unicode_width::UnicodeWidthStr as _;
+
+    use super::super::text_layout::wrap_text;
+    use super::super::{Cli, Command, JobVerb};
+    use super::*;
 
     fn listed() -> ListedJobs {
         let jobs = [

@@ -3,14 +3,12 @@
 use clap::Subcommand;
 
 use super::config::{self, ReloadFlags};
-use super::display::Display;
 use super::drain::{self, DrainFlags};
-use super::job_verb::ASKING;
 use super::log_level::{self, LogLevelFlags};
 use super::pause::{self, LaneFlags};
 use super::queue::{self, QueueFlags};
 use super::server_request::ConnectFlags;
-use super::spinner::with_spinner;
+use super::terminal::{ASKING, Display, with_spinner};
 use super::upgrade::{self, UpgradeFlags};
 use crate::client::ServerClient;
 

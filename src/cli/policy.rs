@@ -7,9 +7,9 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::terminal::read_width;
-use super::wrap::wrap_text;
-use super::{PolicyCommand, PolicyExplainFlags, PolicyTestFlags, PolicyVerb, terminal};
+use super::terminal::{self, read_width};
+use super::text_layout::wrap_text;
+use super::{PolicyCommand, PolicyExplainFlags, PolicyTestFlags, PolicyVerb};
 use crate::policy::rules::{self, RuleError, RuleReference};
 use crate::policy::{
     ExplainedCommand, Explanation, Policy, PolicyDecision, PolicyRequest, RequestedCommand,

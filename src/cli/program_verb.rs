@@ -3,9 +3,9 @@
 use clap::Subcommand;
 
 use super::completions::{self, CompletionsFlags};
-use super::display::Display;
 use super::man::{self, ManFlags};
 use super::self_test::{self, SelfTestFlags};
+use super::terminal::Display;
 
 const COMPLETIONS_HELP: &str = "\
 Examples:

@@ -5,10 +5,10 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Map, Value, json};
 
+use super::job_view::format_elapsed;
 use super::server_request::{ConnectFlags, ServerRequestError, get};
 use super::terminal::{VerbOutput, read_width};
-use super::times::format_elapsed;
-use super::wrap::{format_list_within, format_table_within};
+use super::text_layout::{format_list_within, format_table_within};
 use crate::client::ServerClient;
 
 /// Flags of the verb `queue`.

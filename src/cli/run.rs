@@ -10,13 +10,14 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::RunFlags;
-use super::display::{Display, read_terminal_size};
-use super::exit_code::{
+use super::job_view::{
     NOT_EXECUTABLE, NOT_FOUND, OUR_FAILURE, TIMED_OUT, TRY_LATER, command_exit_code,
     explain_signal, signal_exit_code,
 };
-use super::raw_terminal::{RawTerminal, TerminalSignal, TerminalSignals, read_keys};
 use super::run_queued::wants_terminal;
+use super::terminal::{
+    Display, RawTerminal, TerminalSignal, TerminalSignals, read_keys, read_terminal_size,
+};
 use crate::outcome::{JobEnding, Outcome, StartError, StopBy, format_not_run, signal_name};
 use crate::output::{LogReader, PageEnd, PageRequest};
 use crate::service::{

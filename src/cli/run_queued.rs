@@ -8,15 +8,11 @@ use hyper::header::HeaderValue;
 use serde_json::{Map, Value, json};
 
 use super::RunFlags;
-use super::attach::describe_ended_job;
-use super::display::{Display, read_terminal_size};
-use super::exit_code::{OUR_FAILURE, TRY_LATER, signal_exit_code};
-use super::job_name::ServerLabel;
+use super::attach::{SessionEnd, SessionSettings, describe_ended_job, run_session};
+use super::job_view::{OUR_FAILURE, TRY_LATER, signal_exit_code};
 use super::server_request::{ServerRequestError, send_post};
-use super::server_set::{FoundJob, FoundServer};
-use super::session::{SessionEnd, SessionSettings, run_session};
-use super::spinner::with_spinner;
-use super::terminal::{VerbOutput, format_with_causes};
+use super::server_set::{FoundJob, FoundServer, ServerLabel};
+use super::terminal::{Display, VerbOutput, format_with_causes, read_terminal_size, with_spinner};
 use crate::client::ServerClient;
 
 /// The name by which lists show jobs of this verb.
@@ -163,9 +159,10 @@ async fn follow(job: &FoundJob, display: &Display) -> Result<VerbOutput, ServerR
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::super::{Cli, Command};
     use super::*;
-    use clap::Parser as _;
 
     fn fields(line: &str) -> Value {
         let Command::Run(flags) = Cli::try_parse_from(line.split_whitespace()).unwrap().command

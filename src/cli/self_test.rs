@@ -3,14 +3,12 @@
 use clap::Args;
 use serde_json::json;
 
-use super::display::Display;
 use super::self_test_checks::{self as checks, CheckResult, SelfTestCheck};
 use super::self_test_server::PrivateServer;
-use super::spinner::with_spinner_thread;
 use super::terminal::{
-    OutputFormat, VerbOutput, escape_for_terminal, format_with_causes, read_width,
+    Display, OutputFormat, VerbOutput, format_with_causes, read_width, with_spinner_thread,
 };
-use super::wrap::{format_table_within, wrap_text};
+use super::text_layout::{escape_for_terminal, format_table_within, wrap_text};
 
 /// Flags of the verb `self-test`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]

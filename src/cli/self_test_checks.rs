@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::self_test_server::{PrivateServer, SelfTestError};
-use super::table::truncate_to_width;
 use super::terminal::format_with_causes;
+use super::text_layout::truncate_to_width;
 
 /// The time for processes to appear, and to be gone after a stop.
 const PROCESS_TIME: Duration = Duration::from_secs(20);

@@ -9,7 +9,8 @@ use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
 use thiserror::Error;
 
-use super::terminal::{self, VerbOutput};
+use super::terminal::{VerbOutput, format_with_causes};
+use super::text_layout::escape_for_terminal;
 use crate::client::{ClientError, ResponseStream, ServerClient, ServerResponse};
 use crate::config::FlagValue;
 
@@ -45,7 +46,7 @@ impl ConnectFlags {
 
     /// The output for a failed request, in the requested format.
     pub(super) fn failure_output(&self, error: &ServerRequestError) -> VerbOutput {
-        let message = terminal::format_with_causes(error);
+        let message = format_with_causes(error);
         if self.json {
             let answer = json!({ "ok": false, "code": error.code(), "message": message });
             return VerbOutput {
@@ -54,7 +55,7 @@ impl ConnectFlags {
                 ..VerbOutput::default()
             };
         }
-        let lines: Vec<String> = message.lines().map(terminal::escape_for_terminal).collect();
+        let lines: Vec<String> = message.lines().map(escape_for_terminal).collect();
         let stderr = format!("shellyard: {}\n", lines.join("\n"));
         VerbOutput { stderr, code: 1, ..VerbOutput::default() }
     }

@@ -1,8 +1,9 @@
 //! The running servers of this user: the shared one of `serve`, and those that clients started with
-//! `stdio`; and the jobs in them.
+//! `stdio`; and the jobs in them, with their names on the command line: `3`, or `SERVER/3` if several
+//! servers run.
 
+use std::fmt;
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -12,11 +13,10 @@ use rustix::process::{Pid, test_kill_process};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::job_name::{JobName, ServerLabel};
 use super::server_request::{ConnectFlags, ServerRequestError, get};
-use super::terminal::escape_for_terminal;
-use crate::client::{Endpoint, ServerClient, list_private_sockets};
-use crate::ids::TenantId;
+use super::text_layout::escape_for_terminal;
+use crate::client::{Endpoint, ServerClient};
+use crate::ids::{JobNumber, TenantId};
 
 /// The number of tenants in which a search finds a job of the same number.
 const MAX_LISTED: usize = 200;
@@ -78,6 +78,13 @@ impl TenantScope {
 pub struct FoundServer {
     pub name: ServerLabel,
     pub client: ServerClient,
+}
+
+impl FoundServer {
+    /// Returns the address of the server, for people.
+    pub(super) fn target(&self) -> String {
+        self.client.target().to_string()
+    }
 }
 
 /// The servers that a verb asks.
@@ -244,7 +251,7 @@ async fn search(
     let job = found(Value::Null, tenant.clone());
     match ask(server, &job.url("", &[])).await {
         Ok(state) => Ok(vec![found(state, tenant)]),
-        Err(error) if is_unknown(&error) => Ok(Vec::new()),
+        Err(error) if error.code() == "unknown_job" => Ok(Vec::new()),
         Err(error) => Err(error),
     }
 }
@@ -255,7 +262,7 @@ async fn ask(server: &FoundServer, path: &str) -> Result<Value, ServerRequestErr
     let answer = get(&server.client, path);
     match server.name {
         ServerLabel::Stdio(_) => timeout(STDIO_TIMEOUT, answer).await.unwrap_or_else(|_| {
-            let target = server.client.target().to_string();
+            let target = server.target();
             Err(ServerRequestError::NoAnswer { target })
         }),
         ServerLabel::Given | ServerLabel::Shared => answer.await,
@@ -267,10 +274,6 @@ fn has_name(server: &FoundServer, wanted: Option<ServerLabel>) -> bool {
         (_, None) | (ServerLabel::Given, Some(ServerLabel::Shared)) => true,
         (name, Some(wanted)) => name == wanted,
     }
-}
-
-fn is_unknown(error: &ServerRequestError) -> bool {
-    error.code() == "unknown_job"
 }
 
 /// `true` if nobody listens there.
@@ -312,20 +315,80 @@ fn is_alive(pid: u32) -> bool {
     pid.is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH))
 }
 
-/// Returns the process ids and the sockets of the `stdio` servers with this data directory, by
-/// process id.
-#[must_use]
-pub fn list_stdio_sockets(data_dir: &Path) -> Vec<(u32, PathBuf)> {
-    // Without a readable directory there is no such server; the shared one can still be asked.
-    let sockets = list_private_sockets(data_dir).unwrap_or_default().into_iter();
-    sockets.filter_map(|path| Some((path.file_stem()?.to_str()?.parse().ok()?, path))).collect()
+// Names of servers and jobs.
+
+/// The name of the server that `shellyard serve` started.
+const SHARED_NAME: &str = "serve";
+
+/// The name of a server among those of this user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ServerLabel {
+    /// The server of `--connect`.
+    Given,
+    /// The server that `shellyard serve` started, on its socket.
+    Shared,
+    /// The server of one client, by its process id.
+    Stdio(u32),
+}
+
+impl ServerLabel {
+    /// `true` for the server of one client.
+    pub(super) const fn is_stdio(self) -> bool {
+        match self {
+            Self::Stdio(_) => true,
+            Self::Given | Self::Shared => false,
+        }
+    }
+}
+
+impl fmt::Display for ServerLabel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Given | Self::Shared => f.write_str(SHARED_NAME),
+            Self::Stdio(pid) => write!(f, "s{pid}"),
+        }
+    }
+}
+
+/// The name of a job as typed: its number, and its server if that was given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobName {
+    pub server: Option<ServerLabel>,
+    pub number: JobNumber,
+}
+
+impl fmt::Display for JobName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.server {
+            Some(server) => write!(f, "{server}/{}", self.number),
+            None => write!(f, "{}", self.number),
+        }
+    }
+}
+
+/// Parses `3`, `serve/3`, `s1234/3` or `1234/3`.
+pub(super) fn parse_job_name(text: &str) -> Result<JobName, String> {
+    let bad = || {
+        "give the number of a job, such as 3, or SERVER/NUMBER, such as s1234/3; `shellyard jobs` lists them"
+            .to_owned()
+    };
+    let (server, number) = match text.split_once('/') {
+        None => (None, text),
+        Some((SHARED_NAME, number)) => (Some(ServerLabel::Shared), number),
+        Some((server, number)) => {
+            let pid = server.strip_prefix('s').unwrap_or(server);
+            (Some(ServerLabel::Stdio(pid.parse().map_err(|_| bad())?)), number)
+        }
+    };
+    Ok(JobName { server, number: number.parse().map_err(|_| bad())? })
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::client::ServerTarget;
-    use serde_json::json;
 
     fn client(path: &str) -> ServerClient {
         ServerClient::new(ServerTarget::socket(path.into(), "/mcp"), None).unwrap()
@@ -358,5 +421,22 @@ mod tests {
         let error = ServerSet::of_user(None, Vec::new()).get_all("/x").await.unwrap_err();
         assert_eq!(error.code(), "no_server");
         assert!(error.to_string().contains("`shellyard serve`"), "{error}");
+    }
+
+    #[test]
+    fn a_name_has_a_number_and_perhaps_a_server() {
+        let name = |server, number| JobName { server, number: JobNumber::new(number) };
+        for (text, expected) in [
+            ("3", name(None, 3)),
+            ("serve/3", name(Some(ServerLabel::Shared), 3)),
+            ("s1234/12", name(Some(ServerLabel::Stdio(1234)), 12)),
+            ("1234/12", name(Some(ServerLabel::Stdio(1234)), 12)),
+        ] {
+            assert_eq!(parse_job_name(text).unwrap(), expected, "{text}");
+        }
+        assert_eq!(parse_job_name("1234/12").unwrap().to_string(), "s1234/12");
+        for text in ["", "x", "0", "-1", "s/3", "s1/", "a/b/3", "ss1/3", "3/"] {
+            assert!(parse_job_name(text).is_err_and(|why| why.contains("s1234/3")), "{text}");
+        }
     }
 }

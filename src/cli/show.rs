@@ -5,16 +5,11 @@ use serde_json::{Map, Value};
 use time::OffsetDateTime;
 use unicode_width::UnicodeWidthChar as _;
 
-use super::display::Display;
-use super::job_name::{JobName, ServerLabel, parse_job_name};
-use super::job_verb::ASKING;
-use super::job_view::JobView;
-use super::pager::OutputSink;
+use super::job_view::{JobView, format_elapsed};
 use super::server_request::{ServerRequestError, get};
-use super::server_set::{FoundJob, JobScopeFlags, ServerSet};
-use super::spinner::with_spinner;
-use super::table::{TableRoom, Tone};
-use super::terminal::{VerbOutput, escape_for_terminal};
+use super::server_set::{FoundJob, JobName, JobScopeFlags, ServerLabel, ServerSet, parse_job_name};
+use super::terminal::{ASKING, Display, OutputSink, VerbOutput, with_spinner};
+use super::text_layout::{TableRoom, Tone, escape_for_terminal};
 use crate::size;
 
 /// The width of the labels.
@@ -77,7 +72,7 @@ fn list_facts(job: &FoundJob, now: OffsetDateTime) -> Vec<JobFact> {
     let state = view.state_cell();
     let plain = |label, value: String| JobFact { label, value, tone: Tone::Plain };
     let server = match job.server.name {
-        ServerLabel::Given | ServerLabel::Shared => job.server.client.target().to_string(),
+        ServerLabel::Given | ServerLabel::Shared => job.server.target(),
         ServerLabel::Stdio(pid) => format!("stdio, process {pid}"),
     };
     let mut facts = vec![
@@ -132,7 +127,7 @@ fn format_output(job: JobView<'_>) -> String {
 fn format_usage(job: JobView<'_>) -> String {
     let cpu = job.0["cpu_ms"].as_u64().map(|time| {
         let time = std::time::Duration::from_millis(time);
-        format!("CPU {}", super::times::format_elapsed(time))
+        format!("CPU {}", format_elapsed(time))
     });
     let memory = job.0["max_rss_bytes"].as_u64();
     let memory = memory.map(|bytes| format!("memory {}", size::format_short(bytes)));
@@ -235,9 +230,10 @@ fn split_lines(text: &str, width: usize) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
     use unicode_width::UnicodeWidthStr as _;
+
+    use super::*;
 
     #[test]
     fn long_values_are_wrapped_at_blanks_and_lose_nothing() {

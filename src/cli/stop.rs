@@ -7,16 +7,13 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::display::Display;
-use super::job_name::{JobName, parse_job_name};
 use super::job_view::JobView;
 use super::server_request::{ServerRequestError, send_post};
-use super::server_set::{JobScopeFlags, ServerSet};
-use super::spinner::with_spinner;
-use super::terminal::{VerbOutput, format_with_causes, read_width};
+use super::server_set::{JobName, JobScopeFlags, ServerSet, parse_job_name};
+use super::terminal::{Display, VerbOutput, format_with_causes, read_width, with_spinner};
+use super::text_layout::wrap_text;
 use super::times::parse_time;
 use super::wait::{OutageNotices, wait_for_end};
-use super::wrap::wrap_text;
 use crate::outcome::parse_signal;
 
 /// The time that a job gets to end, on top of its grace period.

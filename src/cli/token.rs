@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::server_request::flag_value;
 use super::terminal::{OutputFormat, VerbOutput, read_width};
-use super::wrap::format_table_within;
+use super::text_layout::format_table_within;
 use crate::config::FlagValue;
 use crate::http::auth::{
     TokenEntry, TokenFile, TokenFilePath, TokenId, TokenLabel, TokenStore, TokenStoreError,

@@ -8,17 +8,15 @@ use serde_json::{Value, json};
 use time::OffsetDateTime;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::display::{Display, read_terminal_size};
-use super::exit_code::signal_exit_code;
-use super::job_name::parse_job_name;
-use super::job_verb::ASKING;
-use super::job_view::JobView;
+use super::job_view::{JobView, signal_exit_code};
 use super::jobs::ListedJobs;
-use super::raw_terminal::{RawTerminal, TerminalSignal, TerminalSignals, print, read_keys};
 use super::server_request::{ServerRequestError, open_stream, send_post};
-use super::server_set::{FoundJob, JobScopeFlags, ServerSet, TenantScope};
-use super::spinner::with_spinner;
-use super::terminal::{VerbOutput, escape_for_terminal, format_with_causes};
+use super::server_set::{FoundJob, JobScopeFlags, ServerSet, TenantScope, parse_job_name};
+use super::terminal::{
+    ASKING, Display, RawTerminal, TerminalSignal, TerminalSignals, VerbOutput, format_with_causes,
+    print, read_keys, read_terminal_size, with_spinner,
+};
+use super::text_layout::escape_for_terminal;
 use super::top_view::{
     TopData, TopEffect, TopMode, TopScreen, TopState, list_keys, page_lines, parse_keys, render,
     split_key,
@@ -121,7 +119,8 @@ impl Top<'_> {
             now: OffsetDateTime::now_utc(),
         };
         let lines = render(state, data, &state.select_jobs(&data.jobs), &screen);
-        print(&format!("\u{1b}[H{}\u{1b}[K\u{1b}[J", lines.join("\u{1b}[K\r\n")))
+        let frame = format!("\u{1b}[H{}\u{1b}[K\u{1b}[J", lines.join("\u{1b}[K\r\n"));
+        print(frame.as_bytes())
     }
 
     /// Asks the servers for everything that the screen shows.

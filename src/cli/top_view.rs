@@ -6,7 +6,7 @@ use time::OffsetDateTime;
 use super::job_view::JobView;
 use super::jobs::ListedJobs;
 use super::server_set::TenantScope;
-use super::table::{TableRoom, Tone, truncate_to_width};
+use super::text_layout::{TableRoom, Tone, truncate_to_width};
 use crate::service::TerminalSize;
 
 /// The lines of the screen that show no job: two of the overview, the titles, and the keys.
@@ -74,7 +74,7 @@ pub(super) fn parse_keys(bytes: &[u8]) -> Vec<TopKey> {
 
 /// The order of jobs on the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum TopOrder {
+enum TopOrder {
     #[default]
     Newest,
     Active,
@@ -269,7 +269,7 @@ impl TopState {
 const OF: &str = " of ";
 
 /// Returns the name of a job that is unique in the list: with its tenant where the list has several.
-pub(super) fn format_key(name: &str, job: &Value) -> String {
+fn format_key(name: &str, job: &Value) -> String {
     match JobView(job).text("tenant") {
         "" => name.to_owned(),
         tenant => format!("{name}{OF}{tenant}"),
@@ -374,9 +374,10 @@ fn footer(state: &TopState) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
     use unicode_width::UnicodeWidthStr as _;
+
+    use super::*;
 
     fn data() -> TopData {
         let job = |number: u64, state: &str, elapsed: u64, command: &str| {

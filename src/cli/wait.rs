@@ -9,16 +9,12 @@ use futures_util::future::{join_all, try_join_all};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use super::display::Display;
-use super::exit_code::{OUR_FAILURE, TIMED_OUT};
-use super::job_name::{JobName, parse_job_name};
-use super::job_view::JobView;
-use super::reconnect::{LOST_MESSAGE, ServerOutage, get_same_job, next_retry};
+use super::job_connection::{LOST_MESSAGE, ServerOutage, get_same_job, next_retry};
+use super::job_view::{JobView, OUR_FAILURE, TIMED_OUT};
 use super::server_request::ServerRequestError;
-use super::server_set::{FoundJob, JobScopeFlags, ServerSet};
-use super::spinner::{clear_spinner, with_spinner};
-use super::table::Tone;
-use super::terminal::{VerbOutput, print_message};
+use super::server_set::{FoundJob, JobName, JobScopeFlags, ServerSet, parse_job_name};
+use super::terminal::{Display, VerbOutput, clear_spinner, print_message, with_spinner};
+use super::text_layout::Tone;
 use super::times::parse_time;
 
 /// The time that one request waits, in seconds: less than a response may take.
@@ -106,13 +102,13 @@ impl OutageNotices {
     }
 
     fn print_outage(&self, job: &FoundJob) {
-        if self.note_away(&job.server.client.target().to_string()) {
+        if self.note_away(&job.server.target()) {
             self.print(LOST_MESSAGE);
         }
     }
 
     fn print_return(&self, job: &FoundJob) {
-        if self.note_back(&job.server.client.target().to_string()) {
+        if self.note_back(&job.server.target()) {
             self.print("the server is back");
         }
     }

@@ -269,7 +269,7 @@ impl std::fmt::Debug for ServerClient {
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The sending side of an HTTP connection.
-pub(super) type RequestSender = SendRequest<Full<Bytes>>;
+type RequestSender = SendRequest<Full<Bytes>>;
 
 /// Connects to the target. The connection ends with the sender, or lives on as its upgrade.
 pub(super) async fn connect(
@@ -367,7 +367,7 @@ const NO_ADDRESS: &str = "this machine allows no connection to that address; che
 /// Creates a TLS connector that trusts the certificates of the system, or those that
 /// `SSL_CERT_FILE` names: such servers mostly use a company's own certificate, which no compiled-in
 /// list contains.
-pub(super) fn tls_connector() -> io::Result<TlsConnector> {
+fn tls_connector() -> io::Result<TlsConnector> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
     let (usable, _) = roots.add_parsable_certificates(found.certs);

@@ -4,13 +4,10 @@
 //! one connection for its whole life. Every wait and every response is limited.
 
 mod http_client;
-mod private_sockets;
 mod target;
 
 pub use http_client::{ClientError, ResponseStream, ServerClient, ServerResponse, UpgradedStream};
-pub use private_sockets::{
-    list_private_sockets, private_socket, private_socket_dir, remove_stale_sockets,
-};
 pub use target::{
     Authority, BearerToken, DEFAULT_SOCKET_NAME, Endpoint, ServerTarget, TargetError,
+    list_private_sockets, private_socket, private_socket_dir, remove_stale_sockets,
 };
