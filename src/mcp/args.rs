@@ -1,20 +1,276 @@
-//! Reading the arguments of a tool call: tolerant about form, strict about meaning.
+//! The arguments of tools: their definitions, the schemas that clients see, and the reader of a call's
+//! arguments, which is tolerant about form and strict about meaning.
 //!
 //! Models write `"30"` for 30, `null` or an empty value for an absent one and `7` for `[7]`; all of
 //! these are accepted. An argument that the tool does not know is an error, because dropping it would run
 //! something else than the caller asked for. A number where text is expected is an error too.
+//!
+//! Schemas are flat on purpose: several clients drop or refuse a tool whose schema has `$ref`,
+//! `oneOf`, null unions or formats. [`Args`] checks the rules that a flat schema cannot express. A
+//! schema is never stricter than that reader: some clients check a call by the schema before they send
+//! it.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use rmcp::model::JsonObject;
-use serde_json::Value;
+use rmcp::model::{JsonObject, Tool, ToolAnnotations};
+use serde_json::{Map, Value, json};
 use thiserror::Error;
 
-use super::schema::{ArgKind, ArgPresence, ArgSpec};
 use crate::did_you_mean::find_most_alike;
 use crate::ids::JobNumber;
 use crate::size;
+
+/// The definition of one tool.
+#[derive(Debug)]
+pub(crate) struct ToolSpec {
+    pub(crate) name: &'static str,
+    /// The description for the model.
+    pub(crate) about: &'static str,
+    pub(crate) effect: ToolEffect,
+    /// The arguments, in listing order.
+    pub(crate) fields: &'static [ArgSpec],
+}
+
+/// The definition of one argument of a tool.
+#[derive(Debug)]
+pub(crate) struct ArgSpec {
+    pub(crate) name: &'static str,
+    pub(crate) kind: ArgKind,
+    /// The description; empty if the name says everything.
+    pub(crate) about: &'static str,
+    pub(crate) presence: ArgPresence,
+}
+
+impl ArgSpec {
+    /// Creates an argument that every call must have.
+    pub(crate) const fn required(name: &'static str, kind: ArgKind, about: &'static str) -> Self {
+        Self { name, kind, about, presence: ArgPresence::Required }
+    }
+
+    /// Creates an argument that may be absent or empty.
+    pub(crate) const fn optional(name: &'static str, kind: ArgKind, about: &'static str) -> Self {
+        Self { name, kind, about, presence: ArgPresence::Optional }
+    }
+
+    /// Creates an argument that may be absent, and whose empty value has a meaning of its own.
+    pub(crate) const fn with_empty(name: &'static str, kind: ArgKind, about: &'static str) -> Self {
+        Self { name, kind, about, presence: ArgPresence::OptionalOrEmpty }
+    }
+
+    fn schema(&self) -> JsonObject {
+        let mut schema = self.kind.schema();
+        if !self.about.is_empty() {
+            schema.insert("description".into(), self.about.into());
+        }
+        if self.presence != ArgPresence::Required {
+            schema.insert(NULLABLE.into(), true.into());
+        }
+        schema
+    }
+
+    /// `true` if a value of this argument counts as absent.
+    fn is_absent(&self, value: &Value) -> bool {
+        match (self.presence, value) {
+            (_, Value::Null) => true,
+            (ArgPresence::Required, _) => false,
+            (ArgPresence::Optional, Value::Array(items)) => items.is_empty(),
+            // An empty text is never a number, not even one that may be zero.
+            (ArgPresence::Optional | ArgPresence::OptionalOrEmpty, Value::String(text))
+                if text.is_empty() =>
+            {
+                self.presence == ArgPresence::Optional || self.kind.is_number()
+            }
+            (ArgPresence::Optional, Value::Number(_) | Value::String(_)) => {
+                self.kind.is_number() && parse_number(value) == Some(0.0)
+            }
+            (ArgPresence::Optional, Value::Bool(_) | Value::Object(_))
+            | (ArgPresence::OptionalOrEmpty, _) => false,
+        }
+    }
+
+    /// `true` if a value is null, or is an empty text for an optional text.
+    fn is_absent_text(&self, value: &Value) -> bool {
+        let is_text = matches!(self.kind, ArgKind::Text | ArgKind::Choice(_));
+        let is_empty = is_text && value.as_str() == Some("");
+        value.is_null() || (is_empty && self.presence == ArgPresence::Optional)
+    }
+
+    const fn expected(&self) -> &'static str {
+        match self.kind {
+            ArgKind::Text | ArgKind::Choice(_) => "a text",
+            ArgKind::Whole => "a whole number",
+            ArgKind::Seconds => "a number of seconds",
+            ArgKind::Flag => "true or false",
+            ArgKind::Texts => "a list of texts",
+            ArgKind::Jobs => "a list of job numbers, such as [12]",
+            ArgKind::Pairs => "an object of texts",
+            ArgKind::Object => "an object",
+        }
+    }
+}
+
+/// `true` in a schema if the argument may be null, which counts as absent. smolagents omits only
+/// arguments with this keyword.
+const NULLABLE: &str = "nullable";
+
+/// The ways in which an argument may be missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ArgPresence {
+    /// Every call must have the argument.
+    Required,
+    /// The argument may be absent. An empty value (`""`, `[]`, 0) counts as absent, because some
+    /// models fill in every argument.
+    Optional,
+    /// The argument may be absent, and an empty value means something else than that.
+    OptionalOrEmpty,
+}
+
+/// The values that an argument accepts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum ArgKind {
+    Text,
+    /// A whole number, at least 0.
+    Whole,
+    /// A number of seconds, at least 0, with fractions.
+    Seconds,
+    Flag,
+    Texts,
+    Jobs,
+    /// An object whose values are texts.
+    Pairs,
+    /// An object of any shape; the description says which fields it has.
+    Object,
+    Choice(&'static [&'static str]),
+}
+
+/// The possible effect of a call outside the server.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum ToolEffect {
+    /// Reads jobs and nothing else.
+    Reads,
+    /// Reads files of the host.
+    ReadsFiles,
+    /// Runs a program or sends it input; the program may do anything.
+    Runs,
+    /// Writes a file; a second identical call changes nothing more.
+    Writes,
+    /// Stops jobs; a second identical call changes nothing more.
+    Ends,
+}
+
+impl ToolEffect {
+    /// The annotations that clients see.
+    pub(crate) fn annotations(self) -> ToolAnnotations {
+        match self {
+            Self::Reads | Self::ReadsFiles => {
+                ToolAnnotations::new().read_only(true).open_world(false)
+            }
+            Self::Runs => ToolAnnotations::new()
+                .read_only(false)
+                .destructive(true)
+                .idempotent(false)
+                .open_world(true),
+            Self::Writes | Self::Ends => ToolAnnotations::new()
+                .read_only(false)
+                .destructive(true)
+                .idempotent(true)
+                .open_world(false),
+        }
+    }
+}
+
+impl ToolSpec {
+    /// The definition that `tools/list` shows.
+    pub(crate) fn definition(&self) -> Tool {
+        Tool::new(self.name, self.about, build_schema(self.fields))
+            .with_annotations(self.effect.annotations())
+    }
+}
+
+/// Builds the schema of an object with these fields.
+pub(crate) fn build_schema(fields: &[ArgSpec]) -> JsonObject {
+    let properties: Map<String, Value> =
+        fields.iter().map(|field| (field.name.to_owned(), Value::Object(field.schema()))).collect();
+    let required: Vec<&str> = fields
+        .iter()
+        .filter(|field| field.presence == ArgPresence::Required)
+        .map(|field| field.name)
+        .collect();
+    let mut schema = Map::new();
+    schema.insert("type".into(), "object".into());
+    schema.insert("properties".into(), Value::Object(properties));
+    if !required.is_empty() {
+        schema.insert("required".into(), required.into());
+    }
+    schema.insert("additionalProperties".into(), false.into());
+    schema
+}
+
+/// Marks each property that is not required as nullable, also in objects inside.
+pub(crate) fn mark_optional_nullable(schema: &mut JsonObject) {
+    let required = schema.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
+    let Some(Value::Object(properties)) = schema.get_mut("properties") else { return };
+    for (name, property) in properties {
+        let Value::Object(property) = property else { continue };
+        if !required.contains(&Value::from(name.as_str())) {
+            property.insert(NULLABLE.into(), true.into());
+        }
+        mark_optional_nullable(property);
+    }
+}
+
+impl ArgKind {
+    fn schema(self) -> JsonObject {
+        let mut schema = Map::new();
+        schema.insert("type".into(), self.json_type().into());
+        match self {
+            // That numbers are not negative goes without saying.
+            Self::Text | Self::Whole | Self::Seconds | Self::Flag | Self::Object => {}
+            Self::Texts => {
+                schema.insert("items".into(), json!({"type": "string"}));
+            }
+            Self::Jobs => {
+                schema.insert("items".into(), json!({"type": "integer"}));
+            }
+            Self::Pairs => {
+                schema.insert("additionalProperties".into(), json!({"type": "string"}));
+            }
+            Self::Choice(words) => {
+                schema.insert("enum".into(), words.to_vec().into());
+            }
+        }
+        schema
+    }
+
+    const fn json_type(self) -> &'static str {
+        match self {
+            Self::Text | Self::Choice(_) => "string",
+            Self::Whole => "integer",
+            Self::Seconds => "number",
+            Self::Flag => "boolean",
+            Self::Texts | Self::Jobs => "array",
+            Self::Pairs | Self::Object => "object",
+        }
+    }
+
+    const fn is_number(self) -> bool {
+        matches!(self, Self::Whole | Self::Seconds)
+    }
+
+    /// `true` if a value already has this kind's JSON type.
+    fn accepts(self, value: &Value) -> bool {
+        match self {
+            Self::Text | Self::Choice(_) => value.is_string(),
+            Self::Whole => parse_whole(value).is_some() && value.is_number(),
+            Self::Seconds => value.is_number(),
+            Self::Flag => value.is_boolean(),
+            Self::Texts => value.as_array().is_some_and(|items| items.iter().all(Value::is_string)),
+            Self::Jobs => value.as_array().is_some_and(|items| items.iter().all(Value::is_number)),
+            Self::Pairs | Self::Object => value.is_object(),
+        }
+    }
+}
 
 /// A suggestion needs a similarity above this; anything lower would be a guess.
 const MIN_SIMILARITY: f64 = 0.75_f64.next_up();
@@ -124,15 +380,11 @@ impl Args {
         &mut self,
         name: &'static str,
     ) -> Result<Option<String>, ArgError> {
-        let value = self.values.remove(name).map(|value| match &value {
-            Value::Number(number) => Value::String(number.to_string()),
-            Value::Null
-            | Value::Bool(_)
-            | Value::String(_)
-            | Value::Array(_)
-            | Value::Object(_) => value,
-        });
-        value.map(|value| into_text(value, name, "a text or a number")).transpose()
+        let Some(value) = self.values.remove(name) else { return Ok(None) };
+        if let Value::Number(number) = value {
+            return Ok(Some(number.to_string()));
+        }
+        into_text(value, name, "a text or a number").map(Some)
     }
 
     /// Reads a whole number within `allowed`.
@@ -271,76 +523,6 @@ impl Args {
     }
 }
 
-impl ArgSpec {
-    /// `true` if a value of this argument counts as absent.
-    fn is_absent(&self, value: &Value) -> bool {
-        match (self.presence, value) {
-            (_, Value::Null) => true,
-            (ArgPresence::Required, _) => false,
-            (ArgPresence::Optional, Value::Array(items)) => items.is_empty(),
-            // An empty text is never a number, not even one that may be zero.
-            (ArgPresence::Optional | ArgPresence::OptionalOrEmpty, Value::String(text))
-                if text.is_empty() =>
-            {
-                self.presence == ArgPresence::Optional || self.kind.is_number()
-            }
-            (ArgPresence::Optional, Value::Number(_) | Value::String(_)) => {
-                self.kind.is_number() && parse_number(value) == Some(0.0)
-            }
-            (ArgPresence::Optional, Value::Bool(_) | Value::Object(_))
-            | (ArgPresence::OptionalOrEmpty, _) => false,
-        }
-    }
-
-    /// `true` if a value is null, or is an empty text for an optional text.
-    fn is_absent_text(&self, value: &Value) -> bool {
-        let is_text = matches!(self.kind, ArgKind::Text | ArgKind::Choice(_));
-        let is_empty = is_text && value.as_str() == Some("");
-        value.is_null() || (is_empty && self.presence == ArgPresence::Optional)
-    }
-
-    const fn expected(&self) -> &'static str {
-        match self.kind {
-            ArgKind::Text | ArgKind::Choice(_) => "a text",
-            ArgKind::Whole => "a whole number",
-            ArgKind::Seconds => "a number of seconds",
-            ArgKind::Flag => "true or false",
-            ArgKind::Texts => "a list of texts",
-            ArgKind::Jobs => "a list of job numbers, such as [12]",
-            ArgKind::Pairs => "an object of texts",
-            ArgKind::Object => "an object",
-        }
-    }
-}
-
-impl ArgKind {
-    const fn is_number(self) -> bool {
-        match self {
-            Self::Whole | Self::Seconds => true,
-            Self::Text
-            | Self::Flag
-            | Self::Texts
-            | Self::Jobs
-            | Self::Pairs
-            | Self::Object
-            | Self::Choice(_) => false,
-        }
-    }
-
-    /// `true` if a value already has this kind's JSON type.
-    fn accepts(self, value: &Value) -> bool {
-        match self {
-            Self::Text | Self::Choice(_) => value.is_string(),
-            Self::Whole => parse_whole(value).is_some() && value.is_number(),
-            Self::Seconds => value.is_number(),
-            Self::Flag => value.is_boolean(),
-            Self::Texts => value.as_array().is_some_and(|items| items.iter().all(Value::is_string)),
-            Self::Jobs => value.as_array().is_some_and(|items| items.iter().all(Value::is_number)),
-            Self::Pairs | Self::Object => value.is_object(),
-        }
-    }
-}
-
 fn unknown_arg_error(given: &str, fields: &[ArgSpec]) -> ArgError {
     // By similarity `cmd` is closer to `cwd`, but it abbreviates `command`.
     let similarity = |name: &str| {
@@ -386,22 +568,12 @@ fn parse_number(value: &Value) -> Option<f64> {
 }
 
 fn into_text(value: Value, name: &str, expected: &str) -> Result<String, ArgError> {
-    match value {
-        Value::String(text) => Ok(text),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
-            Err(wrong_type_error(name, expected, &value))
-        }
-    }
+    let Value::String(text) = value else { return Err(wrong_type_error(name, expected, &value)) };
+    Ok(text)
 }
 
 fn wrong_type_error(name: &str, expected: &str, given: &Value) -> ArgError {
-    let given = match given {
-        Value::Null => "null".to_owned(),
-        Value::String(text) => quote(text),
-        Value::Array(_) | Value::Object(_) | Value::Bool(_) | Value::Number(_) => {
-            shorten_value(&given.to_string())
-        }
-    };
+    let given = given.as_str().map_or_else(|| shorten_value(&given.to_string()), quote);
     ArgError::WrongType { name: name.to_owned(), expected: expected.to_owned(), given }
 }
 
@@ -420,9 +592,35 @@ fn shorten_value(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
+
+    #[test]
+    fn an_argument_that_may_be_absent_may_be_null() {
+        let kind = ArgKind::Whole;
+        for optional in [ArgSpec::optional("n", kind, ""), ArgSpec::with_empty("n", kind, "")] {
+            let schema = Value::Object(optional.schema());
+            assert_eq!(schema, json!({"type": "integer", "nullable": true}));
+        }
+        let schema = Value::Object(ArgSpec::required("n", kind, "").schema());
+        assert_eq!(schema, json!({"type": "integer"}));
+    }
+
+    #[test]
+    fn optional_properties_become_nullable_also_inside_objects() {
+        let mut schema = Map::from_iter([
+            ("required".to_owned(), json!(["a"])),
+            (
+                "properties".to_owned(),
+                json!({"a": {"type": "string"}, "b": {"properties": {"c": {}}}}),
+            ),
+        ]);
+        mark_optional_nullable(&mut schema);
+        let expected = json!({
+            "a": {"type": "string"},
+            "b": {"properties": {"c": {"nullable": true}}, "nullable": true},
+        });
+        assert_eq!(schema["properties"], expected);
+    }
 
     const FIELDS: [ArgSpec; 10] = [
         ArgSpec::required("command", ArgKind::Text, ""),

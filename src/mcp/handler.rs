@@ -24,7 +24,6 @@ use tokio::sync::watch;
 
 use super::approvals::ApprovalRetry;
 use super::instrumented_handler::OperationContext;
-use super::privileged_call::PrivilegedCall;
 use super::reply::TokenBudget;
 use super::server_info::{
     Eras, OfferedMethods, build_server_config, list_methods, method_not_found_error,
@@ -37,7 +36,7 @@ use super::tool_set::call_tool;
 use super::tools::{CallTurn, ToolCall};
 use super::{digest_resource, resources, server_info, tasks};
 use crate::ids::{CallerSession, TenantId};
-use crate::service::{CallerIdentity, CallerRole, JobService, JobVariables, TenantClient};
+use crate::service::{CallerIdentity, JobService, JobVariables, TenantClient};
 use crate::spec::JobClient;
 use crate::telemetry::labels;
 
@@ -549,15 +548,7 @@ impl Handler {
     /// Text that is not a message, or calls nothing that exists, does not.
     #[must_use]
     pub fn needs_run_role(&self, message: &[u8]) -> bool {
-        match PrivilegedCall::parse(message) {
-            Some(PrivilegedCall::Tool(name)) => self
-                .shared
-                .tool_set
-                .find(&name)
-                .is_ok_and(|tool| !tool.is_allowed_for(CallerRole::Read)),
-            Some(PrivilegedCall::TaskChange) => true,
-            None => false,
-        }
+        self.shared.tool_set.needs_run_role(message).unwrap_or(false)
     }
 
     /// Returns the service for a task request; in the legacy era the method does not exist.

@@ -14,8 +14,6 @@
 
 mod approvals;
 mod args;
-mod cancellation;
-mod cursor;
 mod dialect;
 mod digest_resource;
 #[cfg(feature = "conformance")]
@@ -23,13 +21,9 @@ mod digest_resource;
 mod fixtures;
 mod handler;
 mod instrumented_handler;
-mod job_fields;
-mod job_request;
-mod job_status;
-mod privileged_call;
+mod job_api;
 mod reply;
 mod resources;
-mod schema;
 mod server_info;
 mod settings;
 mod snapshot;
@@ -38,21 +32,19 @@ mod tasks;
 mod tool_set;
 mod tools;
 
-pub use cursor::ParsedCursor;
 pub use handler::Handler;
 pub use instrumented_handler::{InstrumentedHandler, NetworkTransport};
-pub use job_request::{JobRequestError, job_request_schema};
-pub use job_status::{JobDetail, JobFilter, JobState};
+pub use job_api::{JobDetail, JobFilter, JobRequestError, JobState, job_request_schema};
 pub use reply::DigestError;
+pub use resources::ParsedCursor;
 pub use server_info::{Eras, OfferedMethods, list_methods};
 pub use settings::{
     ClientLimit, DialectSettings, ExecuteCommandSettings, ExecuteDialectSettings, McpSettings,
     ResultFormat, RunShellCommandSettings, ServerName, ShellDialectSettings, ToolDialect,
 };
 
-pub(crate) use cancellation::{CancelNotice, CancelReason};
 pub(crate) use instrumented_handler::trace_context_from_headers;
 pub(crate) use reply::{count, thousands};
 pub(crate) use server_info::MethodFilter;
 pub(crate) use subscriptions::SessionNotifier;
-pub(crate) use tools::CallTurn;
+pub(crate) use tools::{CallTurn, CancelNotice, CancelReason};

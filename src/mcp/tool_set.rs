@@ -1,6 +1,8 @@
-//! The offered tools, by name: `tools/list` shows them, `tools/call` runs one.
+//! The offered tools, native ones and those of dialects, by name: `tools/list` shows them, `tools/call`
+//! runs one.
 
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 
 use futures_util::FutureExt;
 use rmcp::ErrorData;
@@ -8,10 +10,12 @@ use rmcp::model::{CallToolResponse, ContentBlock, JsonObject, MetaObject, Tool};
 use serde_json::Value;
 
 use super::approvals::question_result;
-use super::args::Args;
-use super::dialect::{DialectReply, DialectTool};
+use super::args::{Args, ToolEffect, ToolSpec, mark_optional_nullable};
+use super::dialect::{
+    DialectReply, execute, execute_command, read_file_chunk, read_shell_output, run_shell_command,
+    shell, shell_exec, shell_exec_args,
+};
 use super::reply::{NextCall, TokenBudget, ToolError, format_unreported};
-use super::schema::{ToolEffect, ToolSpec};
 use super::settings::{DialectSettings, ToolDialect};
 use super::tasks;
 use super::tools::{
@@ -39,7 +43,10 @@ impl ToolSet {
     pub(super) fn new(dialects: &[ToolDialect], settings: &DialectSettings) -> Self {
         let mut tools: Vec<OfferedTool> = Vec::new();
         for dialect in dialects {
-            for tool in list_tools_of(*dialect) {
+            let native = ToolName::ALL.iter().filter(|_| *dialect == ToolDialect::Native);
+            let native = native.copied().map(OfferedTool::Native);
+            let others = DialectTool::in_dialect(*dialect).iter().copied();
+            for tool in native.chain(others.map(OfferedTool::Dialect)) {
                 if !tools.contains(&tool) {
                     tools.push(tool);
                 }
@@ -65,6 +72,21 @@ impl ToolSet {
             .collect()
     }
 
+    /// `true` if a message needs the role `run`: it calls a tool that does more than read, or cancels
+    /// a task or sends it input. `None` if the message calls nothing that exists. If a key occurs
+    /// twice, the last one wins, as in rmcp.
+    pub(super) fn needs_run_role(&self, message: &[u8]) -> Option<bool> {
+        let message: Value = serde_json::from_slice(message).ok()?;
+        match message.get("method")?.as_str()? {
+            "tools/call" => {
+                let tool = self.find(message.get("params")?.get("name")?.as_str()?).ok()?;
+                Some(!tool.is_allowed_for(CallerRole::Read))
+            }
+            "tasks/cancel" | "tasks/update" => Some(true),
+            _ => None,
+        }
+    }
+
     /// Finds an offered tool by name.
     pub(super) fn find(&self, name: &str) -> Result<OfferedTool, ErrorData> {
         self.tools.iter().copied().find(|tool| tool.name() == name).ok_or_else(|| {
@@ -74,13 +96,6 @@ impl ToolSet {
             ErrorData::invalid_params(message, None)
         })
     }
-}
-
-fn list_tools_of(dialect: ToolDialect) -> Vec<OfferedTool> {
-    if dialect == ToolDialect::Native {
-        return ToolName::ALL.map(OfferedTool::Native).to_vec();
-    }
-    DialectTool::in_dialect(dialect).iter().copied().map(OfferedTool::Dialect).collect()
 }
 
 impl OfferedTool {
@@ -271,8 +286,122 @@ async fn dialect_reply_or_failure(
     reply.unwrap_or_else(|_| DialectReply::failure(format!("{tool} failed inside the server")))
 }
 
+/// A tool of one of the dialects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DialectTool {
+    Shell,
+    Execute,
+    RunShellCommand,
+    ReadShellOutput,
+    ExecuteCommand,
+    ReadFile,
+    WriteFile,
+    ListDirectory,
+    ShellExec,
+    ReadFileChunk,
+}
+
+impl DialectTool {
+    /// The tools of a dialect, in listing order. Native tools are not among them.
+    pub(crate) const fn in_dialect(dialect: ToolDialect) -> &'static [Self] {
+        match dialect {
+            ToolDialect::Native => &[],
+            #[cfg(feature = "conformance")]
+            ToolDialect::Conformance => &[],
+            ToolDialect::Shell => &[Self::Shell],
+            ToolDialect::Execute => &[Self::Execute],
+            ToolDialect::RunShellCommand => &[Self::RunShellCommand, Self::ReadShellOutput],
+            ToolDialect::ExecuteCommand => {
+                &[Self::ExecuteCommand, Self::ReadFile, Self::WriteFile, Self::ListDirectory]
+            }
+            ToolDialect::ShellExec => &[Self::ShellExec, Self::ReadFileChunk],
+        }
+    }
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Shell => "shell",
+            Self::Execute => "execute",
+            Self::RunShellCommand => "run_shell_command",
+            Self::ReadShellOutput => read_shell_output::NAME,
+            Self::ExecuteCommand => "execute_command",
+            Self::ReadFile => "read_file",
+            Self::WriteFile => "write_file",
+            Self::ListDirectory => "list_directory",
+            Self::ShellExec => "shell_exec",
+            Self::ReadFileChunk => "read_file_chunk",
+        }
+    }
+
+    /// `true` if a call may start a job.
+    pub(crate) const fn starts_jobs(self) -> bool {
+        matches!(self.effect(), ToolEffect::Runs)
+    }
+
+    /// The definition that `tools/list` shows.
+    pub(crate) fn definition(self, settings: &DialectSettings) -> Tool {
+        let (about, schema) = match self {
+            Self::Shell => (shell::ABOUT, shell::schema(&settings.shell)),
+            Self::Execute => (execute::ABOUT, execute::schema()),
+            Self::RunShellCommand => (run_shell_command::ABOUT, run_shell_command::schema()),
+            Self::ReadShellOutput => (read_shell_output::ABOUT, read_shell_output::schema()),
+            Self::ExecuteCommand => (execute_command::ABOUT, execute_command::schema()),
+            Self::ReadFile => {
+                (execute_command::READ_FILE_ABOUT, execute_command::read_file_schema())
+            }
+            Self::WriteFile => {
+                (execute_command::WRITE_FILE_ABOUT, execute_command::write_file_schema())
+            }
+            Self::ListDirectory => {
+                (execute_command::LIST_DIRECTORY_ABOUT, execute_command::list_directory_schema())
+            }
+            Self::ShellExec => (shell_exec_args::ABOUT, shell_exec_args::schema()),
+            Self::ReadFileChunk => (read_file_chunk::ABOUT, read_file_chunk::schema()),
+        };
+        // A test checks that each schema is an object.
+        let mut schema = schema.as_object().cloned().unwrap_or_default();
+        mark_optional_nullable(&mut schema);
+        let tool = Tool::new(self.name(), about, Arc::new(schema));
+        // The document of `execute_command` prints the whole definition. Without annotations the
+        // defaults of the protocol hold, which are those of a tool that runs commands.
+        if self == Self::ExecuteCommand {
+            return tool;
+        }
+        tool.with_annotations(self.effect().annotations())
+    }
+
+    pub(crate) async fn call(self, call: ToolCall<'_>, arguments: JsonObject) -> DialectReply {
+        match self {
+            Self::Shell => shell::call(call, arguments).await,
+            Self::Execute => execute::call(call, arguments).await,
+            Self::RunShellCommand => run_shell_command::call(call, arguments).await,
+            Self::ReadShellOutput => read_shell_output::call(call, arguments).await,
+            Self::ExecuteCommand => execute_command::call(call, arguments).await,
+            Self::ReadFile => execute_command::read_file(call, arguments).await,
+            Self::WriteFile => execute_command::write_file(call, arguments).await,
+            Self::ListDirectory => execute_command::list_directory(call, arguments).await,
+            Self::ShellExec => shell_exec::call(call, arguments).await,
+            Self::ReadFileChunk => read_file_chunk::call(call, arguments).await,
+        }
+    }
+
+    pub(crate) const fn effect(self) -> ToolEffect {
+        match self {
+            Self::Shell
+            | Self::Execute
+            | Self::RunShellCommand
+            | Self::ExecuteCommand
+            | Self::ShellExec => ToolEffect::Runs,
+            Self::WriteFile => ToolEffect::Writes,
+            Self::ReadFile | Self::ListDirectory => ToolEffect::ReadsFiles,
+            Self::ReadFileChunk | Self::ReadShellOutput => ToolEffect::Reads,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
 
     use super::*;
     use crate::mcp::reply::ToolReply;
@@ -309,6 +438,28 @@ mod tests {
         let expected =
             ["wait_jobs", "read_output", "list_jobs", "read_shell_output", "read_file_chunk"];
         assert_eq!(looking, expected);
+    }
+
+    #[test]
+    fn a_privileged_call_is_recognised_in_any_message() {
+        let tool_set = tool_set(&[ToolDialect::Native]);
+        let needs_run_role = |message: &str| tool_set.needs_run_role(message.as_bytes());
+        let call = |tool: &str| {
+            json!({"id": 1, "method": "tools/call", "params": {"name": tool}}).to_string()
+        };
+        assert_eq!(needs_run_role(&call("run_command")), Some(true));
+        assert_eq!(needs_run_role(&call("list_jobs")), Some(false));
+        assert_eq!(needs_run_role(&call("execute")), None, "not offered");
+        let twice = r#"{"method":"ping","params":{"name":"list_jobs","name":"stop_jobs"},"method":"tools/call"}"#;
+        assert_eq!(needs_run_role(twice), Some(true));
+        for change in ["tasks/cancel", "tasks/update"] {
+            assert_eq!(needs_run_role(&json!({"method": change}).to_string()), Some(true));
+        }
+        let look = r#"{"method":"tasks/get","params":{"taskId":"1"}}"#;
+        let list = r#"{"method":"tools/list","params":{"name":"run_command"}}"#;
+        for other in ["", "[]", "{}", look, list] {
+            assert_eq!(needs_run_role(other), None, "{other}");
+        }
     }
 
     #[test]
@@ -379,5 +530,23 @@ mod tests {
         assert_eq!(result.is_error, Some(true));
         let reply = dialect_reply_or_failure("shell", async { panic!("boom") }).await;
         assert!(reply.is_error);
+    }
+
+    #[test]
+    fn every_tool_has_a_schema_and_a_short_description() {
+        let dialects = [
+            ToolDialect::Shell,
+            ToolDialect::Execute,
+            ToolDialect::RunShellCommand,
+            ToolDialect::ExecuteCommand,
+            ToolDialect::ShellExec,
+        ];
+        for tool in dialects.into_iter().flat_map(DialectTool::in_dialect) {
+            let definition = tool.definition(&DialectSettings::default());
+            assert_eq!(definition.input_schema["type"], "object", "{}", tool.name());
+            assert!(definition.input_schema["properties"].is_object(), "{}", tool.name());
+            let about = definition.description.unwrap_or_default();
+            assert!(!about.is_empty() && about.len() < 2048, "{}", tool.name());
+        }
     }
 }

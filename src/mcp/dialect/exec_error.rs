@@ -9,7 +9,7 @@ use super::run::{CallGivenUp, DialectReply};
 use crate::TaskLimit;
 use crate::ids::JobId;
 use crate::mcp::args::ArgError;
-use crate::mcp::cursor::{Cursor, ParsedCursor, shorten_cursor};
+use crate::mcp::resources::{Cursor, ParsedCursor, shorten_cursor};
 use crate::outcome::{StartError, format_not_run};
 use crate::output::json::QueryError;
 use crate::output::pattern::PatternError;

@@ -6,10 +6,8 @@ use std::time::Duration;
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 
-use super::run::DialectReply;
-use super::run::{CapturedOutput, CapturedStream, SlotWait, submit, wait_for_end};
-use crate::mcp::args::{ArgError, Args};
-use crate::mcp::schema::{ArgKind, ArgSpec};
+use super::run::{CapturedOutput, CapturedStream, DialectReply, SlotWait, submit, wait_for_end};
+use crate::mcp::args::{ArgError, ArgKind, ArgSpec, Args};
 use crate::mcp::tools::ToolCall;
 use crate::outcome::{JobEnding, Outcome, format_not_run};
 use crate::service::{JobHandle, Submission};
@@ -26,9 +24,9 @@ const FIELDS: [ArgSpec; 4] = [
     ArgSpec::optional("timeout_ms", ArgKind::Whole, ""),
 ];
 
-pub(super) const ABOUT: &str = "Runs a command and returns the captured output.";
+pub(in crate::mcp) const ABOUT: &str = "Runs a command and returns the captured output.";
 
-pub(super) fn schema() -> Value {
+pub(in crate::mcp) fn schema() -> Value {
     json!({
         "type": "object",
         "properties": {
@@ -49,7 +47,7 @@ pub(super) fn schema() -> Value {
     })
 }
 
-pub(super) async fn call(call: ToolCall<'_>, arguments: JsonObject) -> DialectReply {
+pub(in crate::mcp) async fn call(call: ToolCall<'_>, arguments: JsonObject) -> DialectReply {
     match execute(call, arguments).await {
         Ok(reply) => reply,
         Err(text) => DialectReply::failure(text),

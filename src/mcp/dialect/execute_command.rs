@@ -9,11 +9,11 @@ use base64::engine::general_purpose::STANDARD;
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 
-use super::run::DialectReply;
-use super::run::{CallGivenUp, SlotWait, read_stream, reserve_memory, submit, wait_for_end};
-use crate::mcp::args::{ArgError, Args};
+use super::run::{
+    CallGivenUp, DialectReply, SlotWait, read_stream, reserve_memory, submit, wait_for_end,
+};
+use crate::mcp::args::{ArgError, ArgKind, ArgSpec, Args};
 use crate::mcp::reply::describe_stop;
-use crate::mcp::schema::{ArgKind, ArgSpec};
 use crate::mcp::tools::ToolCall;
 use crate::outcome::{Outcome, format_not_run};
 use crate::service::{
@@ -28,9 +28,9 @@ const FIELDS: [ArgSpec; 1] = [ArgSpec::required("command", ArgKind::Text, "")];
 /// The return code of a command that did not exit by itself.
 const NO_CODE: i32 = -1;
 
-pub(super) const ABOUT: &str = "Execute a shell command and return its output";
+pub(in crate::mcp) const ABOUT: &str = "Execute a shell command and return its output";
 
-pub(super) fn schema() -> Value {
+pub(in crate::mcp) fn schema() -> Value {
     json!({
         "type": "object",
         "properties": {
@@ -40,7 +40,7 @@ pub(super) fn schema() -> Value {
     })
 }
 
-pub(super) async fn call(call: ToolCall<'_>, arguments: JsonObject) -> DialectReply {
+pub(in crate::mcp) async fn call(call: ToolCall<'_>, arguments: JsonObject) -> DialectReply {
     let command = match read_command(arguments) {
         Ok(command) => command,
         Err(text) => return DialectReply::failure(text),
@@ -205,9 +205,9 @@ fn log_event(call: ToolCall<'_>, event: impl FnOnce(&str), text: &str) {
 const READ_FILE_FIELDS: [ArgSpec; 2] =
     [ArgSpec::required("path", ArgKind::Text, ""), ArgSpec::optional("offset", ArgKind::Whole, "")];
 
-pub(super) const READ_FILE_ABOUT: &str = "Read a file in the working directory";
+pub(in crate::mcp) const READ_FILE_ABOUT: &str = "Read a file in the working directory";
 
-pub(super) fn read_file_schema() -> Value {
+pub(in crate::mcp) fn read_file_schema() -> Value {
     json!({
         "type": "object",
         "properties": {
@@ -218,7 +218,7 @@ pub(super) fn read_file_schema() -> Value {
     })
 }
 
-pub(super) async fn read_file(call: ToolCall<'_>, arguments: JsonObject) -> DialectReply {
+pub(in crate::mcp) async fn read_file(call: ToolCall<'_>, arguments: JsonObject) -> DialectReply {
     let (path, offset) = match read_file_args(arguments) {
         Ok(args) => args,
         Err(error) => return DialectReply::failure(error.to_string()),
@@ -270,9 +270,9 @@ fn encode_content(page: &FilePage) -> (&'static str, String, usize) {
 const WRITE_FILE_FIELDS: [ArgSpec; 2] =
     [ArgSpec::required("path", ArgKind::Text, ""), ArgSpec::required("content", ArgKind::Text, "")];
 
-pub(super) const WRITE_FILE_ABOUT: &str = "Write a file in the working directory";
+pub(in crate::mcp) const WRITE_FILE_ABOUT: &str = "Write a file in the working directory";
 
-pub(super) fn write_file_schema() -> Value {
+pub(in crate::mcp) fn write_file_schema() -> Value {
     json!({
         "type": "object",
         "properties": {
@@ -283,7 +283,7 @@ pub(super) fn write_file_schema() -> Value {
     })
 }
 
-pub(super) async fn write_file(call: ToolCall<'_>, arguments: JsonObject) -> DialectReply {
+pub(in crate::mcp) async fn write_file(call: ToolCall<'_>, arguments: JsonObject) -> DialectReply {
     let (path, content) = match write_file_args(arguments) {
         Ok(args) => args,
         Err(error) => return DialectReply::failure(error.to_string()),
@@ -318,9 +318,9 @@ const MAX_ENTRIES: usize = 10_000;
 
 const LIST_DIRECTORY_FIELDS: [ArgSpec; 1] = [ArgSpec::optional("path", ArgKind::Text, "")];
 
-pub(super) const LIST_DIRECTORY_ABOUT: &str = "List a directory in the working directory";
+pub(in crate::mcp) const LIST_DIRECTORY_ABOUT: &str = "List a directory in the working directory";
 
-pub(super) fn list_directory_schema() -> Value {
+pub(in crate::mcp) fn list_directory_schema() -> Value {
     json!({
         "type": "object",
         "properties": {
@@ -332,7 +332,10 @@ pub(super) fn list_directory_schema() -> Value {
     })
 }
 
-pub(super) async fn list_directory(call: ToolCall<'_>, arguments: JsonObject) -> DialectReply {
+pub(in crate::mcp) async fn list_directory(
+    call: ToolCall<'_>,
+    arguments: JsonObject,
+) -> DialectReply {
     let path = match list_directory_args(arguments) {
         Ok(path) => path,
         Err(error) => return DialectReply::failure(error.to_string()),

@@ -6,18 +6,16 @@
 //! logic of its own: it uses the jobs, policy and output of the native tools.
 
 mod exec_error;
-mod execute;
-mod execute_command;
+pub(super) mod execute;
+pub(super) mod execute_command;
 mod output_pages;
 mod progress_lines;
-mod read_file_chunk;
-mod read_shell_output;
+pub(super) mod read_file_chunk;
+pub(super) mod read_shell_output;
 mod run;
-mod run_shell_command;
-mod shell;
-mod shell_exec;
-mod shell_exec_args;
-mod tool;
+pub(super) mod run_shell_command;
+pub(super) mod shell;
+pub(super) mod shell_exec;
+pub(super) mod shell_exec_args;
 
 pub(super) use run::DialectReply;
-pub(super) use tool::DialectTool;

@@ -8,9 +8,8 @@ use serde_json::{Value, json};
 use super::exec_error::{ExecError, StdoutCursor};
 use super::output_pages::{Chunk, PageLimits, PageSpan, TextStyle, detect_mime, read_stream_page};
 use super::run::DialectReply;
-use crate::mcp::args::Args;
-use crate::mcp::cursor::Cursor;
-use crate::mcp::schema::{ArgKind, ArgSpec};
+use crate::mcp::args::{ArgKind, ArgSpec, Args};
+use crate::mcp::resources::Cursor;
 use crate::mcp::tools::ToolCall;
 use crate::output::BlockingReader;
 use crate::service::JobHandle;
@@ -26,10 +25,10 @@ const FIELDS: [ArgSpec; 3] = [
     ArgSpec::optional("limit_bytes", ArgKind::Whole, ""),
 ];
 
-pub(super) const ABOUT: &str = "Reads paginated data from a spilled file. Accepts `cursor` and \
+pub(in crate::mcp) const ABOUT: &str = "Reads paginated data from a spilled file. Accepts `cursor` and \
     `limit_bytes` to safely stream contents.";
 
-pub(super) fn schema() -> Value {
+pub(in crate::mcp) fn schema() -> Value {
     json!({
         "type": "object",
         "properties": {
@@ -41,7 +40,7 @@ pub(super) fn schema() -> Value {
     })
 }
 
-pub(super) async fn call(call: ToolCall<'_>, arguments: JsonObject) -> DialectReply {
+pub(in crate::mcp) async fn call(call: ToolCall<'_>, arguments: JsonObject) -> DialectReply {
     match read_file_chunk(call, arguments).await {
         Ok(file_chunk) => DialectReply::fields(file_chunk.into_fields()),
         Err(error) => error.into(),

@@ -13,14 +13,13 @@ use super::run_shell_command::{
     COMMAND_LINES, CommandState, build_row_reply, decode_page, format_read_error,
 };
 use crate::ids::JobNumber;
-use crate::mcp::args::{ArgError, Args};
+use crate::mcp::args::{ArgError, ArgKind, ArgSpec, Args};
 use crate::mcp::reply::MAX_LINES;
-use crate::mcp::schema::{ArgKind, ArgSpec};
 use crate::mcp::tools::ToolCall;
 use crate::service::{FindError, JobHandle};
 use crate::spec::Stream;
 
-pub(super) const NAME: &str = "read_shell_output";
+pub(in crate::mcp) const NAME: &str = "read_shell_output";
 
 const FIELDS: [ArgSpec; 4] = [
     ArgSpec::required("job", ArgKind::Whole, ""),
@@ -39,11 +38,11 @@ pub(super) const OUTPUT_LINES: usize = MAX_LINES - COMMAND_LINES - OTHER_LINES;
 /// The smallest page: any UTF-8 character fits.
 const MIN_BYTES: u64 = 4;
 
-pub(super) const ABOUT: &str = "Reads the output of a run_shell_command call: the rest if the \
+pub(in crate::mcp) const ABOUT: &str = "Reads the output of a run_shell_command call: the rest if the \
     reply says Truncated, or what a background command has written since. Never runs anything. \
     Next Call reads on; it is none at the end.";
 
-pub(super) fn schema() -> Value {
+pub(in crate::mcp) fn schema() -> Value {
     json!({
         "type": "object",
         "properties": {
@@ -61,7 +60,7 @@ pub(super) fn schema() -> Value {
     })
 }
 
-pub(super) async fn call(call: ToolCall<'_>, arguments: JsonObject) -> DialectReply {
+pub(in crate::mcp) async fn call(call: ToolCall<'_>, arguments: JsonObject) -> DialectReply {
     read(call, arguments)
         .await
         .unwrap_or_else(|text| DialectReply::failure(format!("Error: {text}")))

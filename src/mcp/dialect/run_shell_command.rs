@@ -11,9 +11,8 @@ use super::output_pages::{OutputPage, PageLimits};
 use super::read_shell_output::{OUTPUT_LINES, format_next_call, read_page};
 use super::run::{DialectReply, SlotWait, reserve_memory, submit, wait_for_end};
 use crate::ids::JobId;
-use crate::mcp::args::{ArgError, Args};
+use crate::mcp::args::{ArgError, ArgKind, ArgSpec, Args};
 use crate::mcp::reply::{describe_stop, fair_shares, trim_lines};
-use crate::mcp::schema::{ArgKind, ArgSpec};
 use crate::mcp::tools::ToolCall;
 use crate::outcome::{JobEnding, Outcome, StartError, format_not_run};
 use crate::service::{
@@ -41,13 +40,13 @@ const FIELDS: [ArgSpec; 4] = [
 
 const IS_BACKGROUND: &str = "is_background";
 
-pub(super) const ABOUT: &str = "Executes a shell command as `bash -c <command>`. Set \
+pub(in crate::mcp) const ABOUT: &str = "Executes a shell command as `bash -c <command>`. Set \
     is_background=true for commands that go on running (servers, watchers, daemons), and false for \
     commands to wait for. Returns Command, Directory, Stdout, Stderr, Error, Exit Code, Signal and \
     Background PIDs; Truncated if output is missing, and Job, with which read_shell_output reads \
     more.";
 
-pub(super) fn schema() -> Value {
+pub(in crate::mcp) fn schema() -> Value {
     json!({
         "type": "object",
         "properties": {
@@ -69,7 +68,7 @@ pub(super) fn schema() -> Value {
     })
 }
 
-pub(super) async fn call(call: ToolCall<'_>, arguments: JsonObject) -> DialectReply {
+pub(in crate::mcp) async fn call(call: ToolCall<'_>, arguments: JsonObject) -> DialectReply {
     run(call, arguments)
         .await
         .unwrap_or_else(|text| DialectReply::failure(format!("Error: {text}")))

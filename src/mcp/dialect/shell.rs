@@ -7,16 +7,17 @@ use base64::engine::general_purpose::STANDARD;
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 
-use super::run::{CallGivenUp, CapturedOutput, CapturedStream, SlotWait};
-use super::run::{DialectReply, ReplyText};
-use super::run::{format_pretty, stream_to_end, submit};
-use crate::mcp::args::{ArgError, Args};
+use super::run::{
+    CallGivenUp, CapturedOutput, CapturedStream, DialectReply, ReplyText, SlotWait, format_pretty,
+    stream_to_end, submit,
+};
+use crate::mcp::args::{ArgError, ArgKind, ArgSpec, Args};
 use crate::mcp::reply::{describe_stop, mask};
-use crate::mcp::schema::{ArgKind, ArgSpec};
 use crate::mcp::settings::{ResultFormat, ShellDialectSettings};
 use crate::mcp::tools::ToolCall;
 use crate::outcome::{JobEnding, Outcome, StartError, format_not_run, signal_name};
-use crate::output::views::{self, Ansi, Charset, Fold, LongLines, ViewOptions};
+use crate::output::views;
+use crate::output::views::{Ansi, Charset, Fold, LongLines, ViewOptions};
 use crate::policy::PolicyRefusal;
 use crate::service::{
     AdmissionError, CommandLogging, JobHandle, MissingCommand, Submission, SubmitError,
@@ -33,9 +34,9 @@ const FIELDS: [ArgSpec; 5] = [
 
 const MAX_OUTPUT_SIZE: &str = "max_output_size";
 
-pub(super) const ABOUT: &str = "Execute shell commands with timeout and output capture";
+pub(in crate::mcp) const ABOUT: &str = "Execute shell commands with timeout and output capture";
 
-pub(super) fn schema(settings: &ShellDialectSettings) -> Value {
+pub(in crate::mcp) fn schema(settings: &ShellDialectSettings) -> Value {
     let default = settings.default_timeout.as_secs();
     let most = settings.max_timeout.as_secs();
     json!({
@@ -77,7 +78,7 @@ pub(super) fn schema(settings: &ShellDialectSettings) -> Value {
     })
 }
 
-pub(super) async fn call(call: ToolCall<'_>, arguments: JsonObject) -> DialectReply {
+pub(in crate::mcp) async fn call(call: ToolCall<'_>, arguments: JsonObject) -> DialectReply {
     let settings = &call.settings.dialect.shell;
     let args = match ShellArgs::read(arguments, settings) {
         Ok(args) => args,

@@ -23,14 +23,14 @@ use super::read_file_chunk::{SpillFormat, SpillUri};
 use super::run::{DialectReply, SlotWait, submit, wait_for_end_within};
 use super::shell_exec_args::{LargeOutputMode, PageSource, ShellExecArgs};
 use crate::ids::JobNumber;
-use crate::mcp::cursor::{Cursor, ParsedCursor};
 use crate::mcp::reply::{describe_stop, progress_line};
+use crate::mcp::resources::{Cursor, ParsedCursor};
 use crate::mcp::tools::{CallTurn, ToolCall, WaitEnd, wait_for};
 use crate::outcome::{JobEnding, Outcome, StopBy, signal_name};
-use crate::output::ScanDeadline;
 use crate::output::redaction::Redactor;
 use crate::output::{
-    BlockingReader, LogReader, StreamCounts, count_lines, count_lines_and_errors, json,
+    BlockingReader, LogReader, ScanDeadline, StreamCounts, count_lines, count_lines_and_errors,
+    json,
 };
 use crate::service::{JobHandle, StopRequest};
 use crate::spec::Stream;
@@ -246,7 +246,7 @@ impl RunOutput {
     }
 }
 
-pub(super) async fn call(call: ToolCall<'_>, arguments: JsonObject) -> DialectReply {
+pub(in crate::mcp) async fn call(call: ToolCall<'_>, arguments: JsonObject) -> DialectReply {
     match shell_exec(call, arguments).await {
         Ok(fields) => DialectReply::fields(fields),
         Err(error) => error.into(),

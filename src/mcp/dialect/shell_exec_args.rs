@@ -7,14 +7,13 @@ use super::exec_error::{ExecError, StdoutCursor};
 use super::output_pages::{Escapes, Newline, OutputFilter, PageLimits, TextStyle};
 use super::read_file_chunk::SpillFormat;
 use crate::ids::JobNumber;
-use crate::mcp::args::{ArgError, Args};
-use crate::mcp::schema::{ArgKind, ArgSpec};
+use crate::mcp::args::{ArgError, ArgKind, ArgSpec, Args};
 use crate::output::json;
 use crate::output::pattern::LinePattern;
 use crate::service::Submission;
 use crate::spec::{JobProgram, LargeOutput};
 
-pub(super) const ABOUT: &str = "Executes shell commands in a controlled environment. Supports \
+pub(in crate::mcp) const ABOUT: &str = "Executes shell commands in a controlled environment. Supports \
     pagination via `limit_bytes` and `next_cursor`: send the same call again with \
     page.cursor = next_cursor, nothing is run twice. Automatically spills large outputs to file \
     with `spill_uri`, to be read with read_file_chunk.";
@@ -42,7 +41,7 @@ const PAGE_FIELDS: [ArgSpec; 3] = [
     ArgSpec::optional("limit_lines", ArgKind::Whole, ""),
 ];
 
-pub(super) fn schema() -> Value {
+pub(in crate::mcp) fn schema() -> Value {
     json!({
         "type": "object",
         "properties": {

@@ -9,7 +9,7 @@ use super::tool_reply::ToolReply;
 use crate::TaskLimit;
 use crate::ids::{JobId, JobNumber};
 use crate::mcp::args::ArgError;
-use crate::mcp::cursor::CursorError;
+use crate::mcp::resources::CursorError;
 use crate::output::ReadBusy;
 use crate::output::json::QueryError;
 use crate::output::pattern::PatternError;

@@ -8,11 +8,10 @@ use super::call::ToolCall;
 use super::search;
 use super::search::Grep;
 use crate::ids::JobId;
-use crate::mcp::args::Args;
+use crate::mcp::args::{ArgKind, ArgSpec, Args, ToolEffect, ToolSpec};
 use crate::mcp::reply::{
     JobCounts, ReplyPart, ToolError, ToolReply, client_fields, clipped, list_headline, list_line,
 };
-use crate::mcp::schema::{ArgKind, ArgSpec, ToolEffect, ToolSpec};
 use crate::service::{JobHandle, JobPhase};
 
 const DEFAULT_LIMIT: u64 = 20;

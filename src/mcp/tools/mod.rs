@@ -1,15 +1,13 @@
-//! The six native tools, one file each; `call`, `job_wait` and `search` hold what they share:
-//! arguments in, facts for a reply out.
+//! The six native tools, one file each; `call` and `search` hold what they share, and
+//! `wait_jobs` has the wait of `run_command` too: arguments in, facts for a reply out.
 
 mod call;
-mod job_wait;
 pub(super) mod list_jobs;
 pub(super) mod read_output;
 pub(super) mod run_command;
 mod search;
 pub(super) mod send_input;
 pub(super) mod stop_jobs;
-mod typed_echo;
 pub(super) mod wait_jobs;
 
 pub(super) use call::{
@@ -18,4 +16,4 @@ pub(super) use call::{
 };
 pub(super) use run_command::{CallFacts, read_terms, reply_about_job, type_in};
 
-pub(crate) use call::CallTurn;
+pub(crate) use call::{CallTurn, CancelNotice, CancelReason};

@@ -5,15 +5,13 @@ use super::call::ToolCall;
 use super::search;
 use super::search::Grep;
 use crate::ids::JobNumber;
-use crate::mcp::args::{ArgError, Args};
-use crate::mcp::cursor::{Cursor, ParsedCursor};
+use crate::mcp::args::{ArgError, ArgKind, ArgSpec, Args, ToolEffect, ToolSpec};
 use crate::mcp::reply::{
     ReadPosition, ReplyFitter, SeenRanges, ShownOutput, TokenBudget, ToolError, ToolReply,
     beyond_end_notice, hint_after_page, hint_after_unseen, query_reply, show_base64, show_digest,
     show_hexdump, show_page, show_screen,
 };
-use crate::mcp::resources::{ByteRange, OutputUri};
-use crate::mcp::schema::{ArgKind, ArgSpec, ToolEffect, ToolSpec};
+use crate::mcp::resources::{ByteRange, Cursor, OutputUri, ParsedCursor};
 use crate::mcp::settings::McpSettings;
 use crate::mcp::snapshot::JobSnapshot;
 use crate::output::json::{query_json, query_memory};

@@ -3,19 +3,19 @@
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use super::call::{CallTurn, CancelEffect, LongRuns, ToolCall, ToolResponse, WaitEnd};
-use super::job_wait::{
+use super::call::{
+    CallTurn, CancelEffect, CancelIntent, LongRuns, ToolCall, ToolResponse, WaitEnd,
+};
+use super::wait_jobs::{
     JobWait, PORT, QUIET, UNTIL, WaitConditions, WaitEvent, WaitMode, wait_for_jobs,
 };
 use crate::confinement::SandboxProfile;
 use crate::mcp::approvals::submit;
-use crate::mcp::args::{ArgError, Args};
-use crate::mcp::cancellation::CancelIntent;
+use crate::mcp::args::{ArgError, ArgKind, ArgSpec, Args, ToolEffect, ToolSpec};
 use crate::mcp::reply::{
     AnswerReason, NewOutput, PortStatus, ShownOutput, TimedOutWait, TokenBudget, ToolError,
     ToolReply, hint_after_job, hint_missing_command, hint_reused_key, show,
 };
-use crate::mcp::schema::{ArgKind, ArgSpec, ToolEffect, ToolSpec};
 use crate::mcp::snapshot::JobSnapshot;
 use crate::outcome::StopBy;
 use crate::service::{

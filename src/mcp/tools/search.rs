@@ -1,4 +1,8 @@
-//! `grep`: searches the output of one job or of all jobs.
+//! Searches for lines: `grep` in the output of one job or of all jobs, and the first line that matches
+//! `until`.
+
+use std::io;
+use std::ops::Range;
 
 use super::call::ToolCall;
 use crate::mcp::args::{ArgError, Args};
@@ -12,7 +16,7 @@ use crate::output::search::search_each;
 use crate::output::search::{
     ListingStyle, SearchContext, SearchRequest, SearchResult, Select, search,
 };
-use crate::output::{BlockingReader, LogReader, PageRequest};
+use crate::output::{BlockingReader, LogReader, PageEnd, PageRequest, views};
 use crate::service::JobHandle;
 
 /// The most context lines that a call may ask for.
@@ -189,4 +193,159 @@ async fn search_jobs(
     });
     let matching = matching.collect();
     Ok((matching, totals))
+}
+
+/// Bytes searched in one step.
+const STEP_BYTES: usize = 64 * 1024;
+
+/// A line that matched `until`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct MatchedLine {
+    /// The line number, from 1.
+    pub(super) line: u64,
+    /// The offset at which the line ends, as far as it is written.
+    pub(super) end: u64,
+}
+
+/// Returns the first matching line with bytes from `from` on, as soon as it is written; `None` if
+/// the log is closed without one. Lines are matched as they are displayed, and whole, even if
+/// `from` is inside one; an unfinished last line counts too, because a prompt has no newline.
+/// Cancel-safe.
+pub(super) async fn find_first_match(
+    log: &LogReader,
+    from: u64,
+    pattern: &LinePattern,
+) -> io::Result<Option<MatchedLine>> {
+    let mut at = log.read_with(move |log| find_line_start(log, from)).await?;
+    loop {
+        let request = PageRequest {
+            from: at,
+            to: u64::MAX,
+            stream: None,
+            max_bytes: STEP_BYTES,
+            max_lines: 0,
+        };
+        let page = log.read_with(move |log| log.read_page(&request)).await?;
+        let known = usize::try_from(from.saturating_sub(at)).unwrap_or(usize::MAX);
+        if let Some((index, end)) = find_matching_line(&page.bytes, known, pattern) {
+            let end = at.saturating_add(end as u64).min(page.end);
+            let line = log.read_with(move |log| log.line_at(at)).await? + index;
+            return Ok(Some(MatchedLine { line, end }));
+        }
+        match page.end_kind {
+            PageEnd::More => {
+                at = page.end;
+                // A long log must not keep other tasks waiting.
+                tokio::task::yield_now().await;
+            }
+            PageEnd::Complete => return Ok(None),
+            PageEnd::CaughtUp => {
+                // The unfinished last line is searched again when more of it arrives.
+                let unfinished = page.bytes.rsplit(|byte| *byte == b'\n').next();
+                at = page.end - unfinished.map_or(0, |line| line.len() as u64);
+                log.wait_past(page.total_bytes).await;
+            }
+        }
+    }
+}
+
+/// Returns the start of the line that the byte at `from` belongs to, or will belong to; at most one
+/// step before it.
+fn find_line_start(log: &BlockingReader, from: u64) -> io::Result<u64> {
+    let start = log.offset_of_line(log.line_at(from)?)?.unwrap_or(from);
+    Ok(start.clamp(from.saturating_sub(STEP_BYTES as u64), from))
+}
+
+/// Returns the index of the first matching line with bytes after the known ones, and the offset at
+/// which it ends.
+fn find_matching_line(bytes: &[u8], known: usize, pattern: &LinePattern) -> Option<(u64, usize)> {
+    let options = views::ViewOptions {
+        ansi: views::Ansi::StripLines,
+        fold: views::Fold::Off,
+        long: views::LongLines::Keep,
+    };
+    let shown = views::render_text(bytes, options);
+    let places = bytes.split(|byte| *byte == b'\n').scan(0, |next, line| {
+        let place = *next..*next + line.len();
+        *next = place.end + 1;
+        Some(place)
+    });
+    // If a line was seen up to its end, its newline alone is not new output.
+    let is_news = |place: &Range<usize>| place.start >= known || place.end > known;
+    let mut lines = shown.text.lines().zip(places).zip(0..);
+    lines.find_map(|((line, place), index)| {
+        (is_news(&place) && pattern.is_match(line.as_bytes())).then_some((index, place.end))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::{LogStorage, LogWriter, open_log};
+    use crate::spec::Stream;
+
+    fn log() -> (LogWriter, LogReader) {
+        open_log(&LogStorage { memory_bytes: 1 << 20, spill_dir: std::env::temp_dir().into() })
+    }
+
+    async fn line_of(log: &LogReader, from: u64, pattern: &LinePattern) -> Option<u64> {
+        find_first_match(log, from, pattern).await.unwrap().map(|matched| matched.line)
+    }
+
+    #[tokio::test]
+    async fn a_line_is_found_when_its_last_part_arrives() {
+        let (mut writer, reader) = log();
+        writer.append(Stream::Stdout, b"one\nReady on ");
+        let pattern = LinePattern::new("Ready on port").unwrap();
+        let waiting =
+            tokio::spawn(async move { find_first_match(&reader, 0, &pattern).await.unwrap() });
+        tokio::task::yield_now().await;
+        writer.append(Stream::Stdout, b"port 80");
+        assert_eq!(waiting.await.unwrap(), Some(MatchedLine { line: 2, end: 20 }));
+    }
+
+    #[tokio::test]
+    async fn output_before_the_cursor_does_not_match() {
+        let (mut writer, reader) = log();
+        let seen = writer.append(Stream::Stdout, b"ready\n").total_bytes;
+        writer.close();
+        let pattern = LinePattern::new("ready").unwrap();
+        assert_eq!(find_first_match(&reader, seen, &pattern).await.unwrap(), None);
+        assert_eq!(line_of(&reader, 0, &pattern).await, Some(1));
+    }
+
+    #[tokio::test]
+    async fn a_partly_seen_line_matches_once_more_of_it_arrives() {
+        let (mut writer, reader) = log();
+        let seen = writer.append(Stream::Stdout, b"one\nReady? ").total_bytes;
+        let pattern = LinePattern::new("^Ready").unwrap();
+        let late = reader.clone();
+        let waiting = tokio::spawn(async move { line_of(&late, seen, &pattern).await });
+        tokio::task::yield_now().await;
+        // The newline alone is not new output.
+        writer.append(Stream::Stdout, b"\nmore\nReady again\n");
+        assert_eq!(waiting.await.unwrap(), Some(4));
+        let pattern = LinePattern::new("gain$").unwrap();
+        let inside = reader.progress().total_bytes - 3;
+        assert_eq!(line_of(&reader, inside, &pattern).await, Some(4));
+        writer.append(Stream::Stdout, b"\n");
+        let end = reader.progress().total_bytes - 1;
+        assert_eq!(line_of(&reader, end, &LinePattern::new("^$").unwrap()).await, Some(5));
+    }
+
+    #[tokio::test]
+    async fn a_match_far_inside_a_long_line_counts() {
+        let (mut writer, reader) = log();
+        writer.append(Stream::Stdout, format!("{}ready\n", "x".repeat(5000)).as_bytes());
+        let pattern = LinePattern::new("ready$").unwrap();
+        assert_eq!(line_of(&reader, 0, &pattern).await, Some(1));
+    }
+
+    #[tokio::test]
+    async fn colours_do_not_hide_a_match() {
+        let (mut writer, reader) = log();
+        writer.append(Stream::Stdout, b"a\nb\n\x1b[32mserver\x1b[0m up\n");
+        let pattern = LinePattern::new("^server up$").unwrap();
+        assert_eq!(line_of(&reader, 0, &pattern).await, Some(3));
+    }
 }

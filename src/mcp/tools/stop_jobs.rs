@@ -5,12 +5,10 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 
-use super::call::ToolCall;
-use super::call::wait_for;
+use super::call::{ToolCall, wait_for};
 use crate::ids::JobId;
-use crate::mcp::args::{ArgError, Args};
+use crate::mcp::args::{ArgError, ArgKind, ArgSpec, Args, ToolEffect, ToolSpec};
 use crate::mcp::reply::{ReplyPart, ToolError, ToolReply, hint_after_stop};
-use crate::mcp::schema::{ArgKind, ArgSpec, ToolEffect, ToolSpec};
 use crate::outcome::{StopBy, parse_signal};
 use crate::service::{FindError, JobHandle, StopRequest};
 
