@@ -12,8 +12,8 @@ use serde_json::Value;
 use super::approvals::question_result;
 use super::args::{Args, ToolEffect, ToolSpec, mark_optional_nullable};
 use super::dialect::{
-    DialectReply, execute, execute_command, read_file_chunk, read_shell_output, run_shell_command,
-    shell, shell_exec, shell_exec_args,
+    DialectReply, execute, execute_command, read_file_chunk, run_shell_command, shell, shell_exec,
+    shell_exec_args,
 };
 use super::reply::{NextCall, TokenBudget, ToolError, format_unreported};
 use super::settings::{DialectSettings, ToolDialect};
@@ -43,10 +43,7 @@ impl ToolSet {
     pub(super) fn new(dialects: &[ToolDialect], settings: &DialectSettings) -> Self {
         let mut tools: Vec<OfferedTool> = Vec::new();
         for dialect in dialects {
-            let native = ToolName::ALL.iter().filter(|_| *dialect == ToolDialect::Native);
-            let native = native.copied().map(OfferedTool::Native);
-            let others = DialectTool::in_dialect(*dialect).iter().copied();
-            for tool in native.chain(others.map(OfferedTool::Dialect)) {
+            for tool in list_tools_of(*dialect) {
                 if !tools.contains(&tool) {
                     tools.push(tool);
                 }
@@ -96,6 +93,13 @@ impl ToolSet {
             ErrorData::invalid_params(message, None)
         })
     }
+}
+
+fn list_tools_of(dialect: ToolDialect) -> Vec<OfferedTool> {
+    if dialect == ToolDialect::Native {
+        return ToolName::ALL.map(OfferedTool::Native).to_vec();
+    }
+    DialectTool::in_dialect(dialect).iter().copied().map(OfferedTool::Dialect).collect()
 }
 
 impl OfferedTool {
@@ -323,7 +327,7 @@ impl DialectTool {
             Self::Shell => "shell",
             Self::Execute => "execute",
             Self::RunShellCommand => "run_shell_command",
-            Self::ReadShellOutput => read_shell_output::NAME,
+            Self::ReadShellOutput => run_shell_command::READ_SHELL_OUTPUT,
             Self::ExecuteCommand => "execute_command",
             Self::ReadFile => "read_file",
             Self::WriteFile => "write_file",
@@ -344,7 +348,10 @@ impl DialectTool {
             Self::Shell => (shell::ABOUT, shell::schema(&settings.shell)),
             Self::Execute => (execute::ABOUT, execute::schema()),
             Self::RunShellCommand => (run_shell_command::ABOUT, run_shell_command::schema()),
-            Self::ReadShellOutput => (read_shell_output::ABOUT, read_shell_output::schema()),
+            Self::ReadShellOutput => (
+                run_shell_command::READ_SHELL_OUTPUT_ABOUT,
+                run_shell_command::read_shell_output_schema(),
+            ),
             Self::ExecuteCommand => (execute_command::ABOUT, execute_command::schema()),
             Self::ReadFile => {
                 (execute_command::READ_FILE_ABOUT, execute_command::read_file_schema())
@@ -375,7 +382,7 @@ impl DialectTool {
             Self::Shell => shell::call(call, arguments).await,
             Self::Execute => execute::call(call, arguments).await,
             Self::RunShellCommand => run_shell_command::call(call, arguments).await,
-            Self::ReadShellOutput => read_shell_output::call(call, arguments).await,
+            Self::ReadShellOutput => run_shell_command::read_shell_output(call, arguments).await,
             Self::ExecuteCommand => execute_command::call(call, arguments).await,
             Self::ReadFile => execute_command::read_file(call, arguments).await,
             Self::WriteFile => execute_command::write_file(call, arguments).await,

@@ -5,13 +5,9 @@
 //! One file per document. A dialect maps arguments to a submission and a job to a reply, and has no
 //! logic of its own: it uses the jobs, policy and output of the native tools.
 
-mod exec_error;
 pub(super) mod execute;
 pub(super) mod execute_command;
-mod output_pages;
-mod progress_lines;
 pub(super) mod read_file_chunk;
-pub(super) mod read_shell_output;
 mod run;
 pub(super) mod run_shell_command;
 pub(super) mod shell;

@@ -14,14 +14,15 @@ use std::sync::Arc;
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 
-use super::exec_error::{ExecError, StdoutCursor};
-use super::output_pages::{
-    Chunk, OutputFilter, OutputPage, PageLimits, PageSpan, detect_page_mime, read_filtered_page,
+use super::read_file_chunk::{
+    Chunk, OutputPage, PageLimits, PageSpan, detect_page_mime, read_filtered_page,
     read_head_preview, read_stream_page, read_tail_preview, stream_len,
 };
-use super::read_file_chunk::{SpillFormat, SpillUri};
 use super::run::{DialectReply, SlotWait, submit, wait_for_end_within};
-use super::shell_exec_args::{LargeOutputMode, PageSource, ShellExecArgs};
+use super::shell_exec_args::{
+    ExecError, LargeOutputMode, OutputFilter, PageSource, ShellExecArgs, SpillFormat, SpillUri,
+    StdoutCursor,
+};
 use crate::ids::JobNumber;
 use crate::mcp::reply::{describe_stop, progress_line};
 use crate::mcp::resources::{Cursor, ParsedCursor};

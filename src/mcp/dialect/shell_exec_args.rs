@@ -1,17 +1,26 @@
-//! The arguments of `shell_exec`.
+//! The values that callers of `shell_exec` and `read_file_chunk` send and receive: arguments, cursors,
+//! the URIs of spilled output, and errors.
 
+use std::time::Duration;
+use std::{fmt, io};
+
+use anstream::adapter::strip_str;
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
+use thiserror::Error;
 
-use super::exec_error::{ExecError, StdoutCursor};
-use super::output_pages::{Escapes, Newline, OutputFilter, PageLimits, TextStyle};
-use super::read_file_chunk::SpillFormat;
-use crate::ids::JobNumber;
+use super::read_file_chunk::PageLimits;
+use super::run::{CallGivenUp, DialectReply};
+use crate::TaskLimit;
+use crate::ids::{JobId, JobNumber};
 use crate::mcp::args::{ArgError, ArgKind, ArgSpec, Args};
-use crate::output::json;
-use crate::output::pattern::LinePattern;
-use crate::service::Submission;
-use crate::spec::{JobProgram, LargeOutput};
+use crate::mcp::resources::{Cursor, ParsedCursor, shorten_cursor};
+use crate::outcome::{StartError, format_not_run};
+use crate::output::json::QueryError;
+use crate::output::pattern::{LinePattern, PatternError};
+use crate::output::{GzipError, ReadBusy, json};
+use crate::service::{Submission, SubmitError};
+use crate::spec::{JobProgram, LargeOutput, Stream};
 
 pub(in crate::mcp) const ABOUT: &str = "Executes shell commands in a controlled environment. Supports \
     pagination via `limit_bytes` and `next_cursor`: send the same call again with \
@@ -257,10 +266,212 @@ impl PageSource {
     }
 }
 
+/// The changes that are made to output text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TextStyle {
+    pub(crate) escapes: Escapes,
+    pub(crate) newline: Newline,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Escapes {
+    Strip,
+    Keep,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Newline {
+    Lf,
+    CrLf,
+    Keep,
+}
+
+impl TextStyle {
+    /// No change: every byte as it was written.
+    pub(crate) const AS_WRITTEN: Self = Self { escapes: Escapes::Keep, newline: Newline::Keep };
+
+    pub(super) fn apply(self, text: String) -> String {
+        let text = match self.escapes {
+            Escapes::Strip if text.contains('\x1b') => strip_escapes(&text),
+            Escapes::Strip | Escapes::Keep => text,
+        };
+        match self.newline {
+            Newline::Lf if text.contains('\r') => text.replace("\r\n", "\n"),
+            Newline::CrLf => text.replace("\r\n", "\n").replace('\n', "\r\n"),
+            Newline::Lf | Newline::Keep => text,
+        }
+    }
+}
+
+/// Removes escape codes, line by line: an unterminated code must not hide the following lines.
+fn strip_escapes(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        let content = line.trim_end_matches(['\r', '\n']);
+        plain.extend(strip_str(content));
+        plain.push_str(&line[content.len()..]);
+    }
+    plain
+}
+
+/// The part of stdout that a call asks for.
+#[derive(Debug, Clone)]
+pub(super) enum OutputFilter {
+    None,
+    /// Only lines that match.
+    Grep(LinePattern),
+    /// Only the result of this JMESPath expression.
+    Query(String),
+}
+
+/// The start of each spill URI.
+const SPILL_PREFIX: &str = "mcp://tmp/exec-";
+
+/// The form in which spilled output is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SpillFormat {
+    Plain,
+    Gzip,
+}
+
+/// The URI of the spilled output of one stream of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SpillUri {
+    pub(crate) ticket: String,
+    pub(crate) stream: Stream,
+    pub(crate) format: SpillFormat,
+}
+
+impl fmt::Display for SpillUri {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stream = match self.stream {
+            Stream::Stdout => "out",
+            Stream::Stderr => "err",
+        };
+        let format = match self.format {
+            SpillFormat::Plain => "",
+            SpillFormat::Gzip => ".gz",
+        };
+        write!(f, "{SPILL_PREFIX}{}.{stream}{format}", self.ticket)
+    }
+}
+
+impl SpillUri {
+    /// Parses a spill URI. It names a run by its ticket and never a path.
+    pub(crate) fn parse(uri: &str) -> Option<Self> {
+        let name = uri.strip_prefix(SPILL_PREFIX)?;
+        let (name, format) = match name.strip_suffix(".gz") {
+            Some(name) => (name, SpillFormat::Gzip),
+            None => (name, SpillFormat::Plain),
+        };
+        let (ticket, stream) = match name.rsplit_once('.')? {
+            (ticket, "out") => (ticket.to_owned(), Stream::Stdout),
+            (ticket, "err") => (ticket.to_owned(), Stream::Stderr),
+            _ => return None,
+        };
+        Some(Self { ticket, stream, format })
+    }
+}
+
+/// A position in stdout and the cursor that named it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StdoutCursor {
+    pub(crate) offset: u64,
+    pub(crate) given: ParsedCursor,
+}
+
+impl StdoutCursor {
+    /// Parses a cursor; only byte cursors are valid here.
+    pub(super) fn parse(cursor: &str) -> Option<Self> {
+        let given: ParsedCursor = cursor.parse().ok()?;
+        match given.cursor {
+            Cursor::Bytes(offset) => Some(Self { offset, given }),
+            Cursor::Line(_) => None,
+        }
+    }
+}
+
+/// The next step after a cursor of `shell_exec` that cannot be used.
+const RUN_AGAIN: &str = "nothing was run; call without page.cursor, or with \"bytes:0\", to run \
+    the command, then send the next_cursor of its reply as it is";
+
+/// The reason why a call returned no page. Its text is the reply.
+#[derive(Debug, Error)]
+pub(crate) enum ExecError {
+    #[error(transparent)]
+    Args(#[from] ArgError),
+    #[error(transparent)]
+    Pattern(#[from] PatternError),
+    #[error(transparent)]
+    Query(QueryError),
+    #[error(transparent)]
+    Submit(#[from] SubmitError),
+    #[error(transparent)]
+    NotStarted(StartError),
+    #[error(transparent)]
+    Pack(#[from] GzipError),
+    #[error("page.cursor `{}` is not a cursor of shell_exec; {RUN_AGAIN}", shorten_cursor(.given))]
+    BadCursor { given: String },
+    #[error(
+        "`{}` is not a cursor of read_file_chunk; leave cursor out to read from the beginning, then send the next_cursor of each reply as it is", shorten_cursor(.given)
+    )]
+    BadFileCursor { given: String },
+    #[error(
+        "page.cursor `{}` has nothing to read: no run of this command in this session is kept; {RUN_AGAIN}", .0.with_job_last()
+    )]
+    NeverRan(ParsedCursor),
+    #[error(
+        "page.cursor `{}` names a run that is not known or no longer kept; {RUN_AGAIN}", .0.with_job_last()
+    )]
+    UnknownRun(ParsedCursor),
+    #[error(
+        "page.cursor `{}` belongs to another command; nothing was run; send it with the same cmd, args, cwd and env as the call that returned it", .0.with_job_last()
+    )]
+    OtherCommand(ParsedCursor),
+    #[error(
+        "cursor `{}` belongs to another output than this uri; send it with the uri of the call that returned it, or leave cursor out to read from the beginning", .0.with_job_last()
+    )]
+    OtherUri(ParsedCursor),
+    #[error(
+        "cursor `{}` lies past the end of the output, which has {total} bytes; send a next_cursor as it was returned: a reply without one was the last page", .given.with_job_last()
+    )]
+    PastEnd { given: ParsedCursor, total: u64 },
+    #[error(
+        "`{given}` is not the address of any kept output; use a spill_uri as it was returned, while its run is kept"
+    )]
+    UnknownUri { given: String },
+    #[error(
+        "the output is larger than a page of {bytes} bytes and {lines} lines (on_large_output is \"error\"); what there is of it is kept: the same call with on_large_output \"spill\" and page.cursor \"bytes:0@{job}\" reads it and runs nothing"
+    )]
+    TooLarge { bytes: usize, lines: usize, job: JobId },
+    #[error("the command {}; call again", format_not_run(*.0))]
+    NotRun(Duration),
+    #[error("the command was lost: {why}; what it wrote is kept")]
+    Lost { why: String },
+    #[error("the call was cancelled")]
+    Cancelled,
+    #[error(transparent)]
+    GivenUp(#[from] CallGivenUp),
+    #[error(transparent)]
+    Busy(#[from] ReadBusy),
+    #[error("the output could not be read: {0}; try again")]
+    Read(#[from] io::Error),
+}
+
+impl From<QueryError> for ExecError {
+    fn from(error: QueryError) -> Self {
+        Self::Query(error.explain_no_thread(TaskLimit::explain))
+    }
+}
+
+impl From<ExecError> for DialectReply {
+    fn from(error: ExecError) -> Self {
+        Self::failure(error.to_string())
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn parse_args(given: Value) -> Result<ShellExecArgs, ExecError> {
@@ -314,6 +525,20 @@ mod tests {
         ] {
             let error = parse_args(given.clone()).unwrap_err().to_string();
             assert!(error.contains(expected), "{given}: {error}");
+        }
+    }
+
+    #[test]
+    fn only_a_written_spill_uri_parses() {
+        for stream in [Stream::Stdout, Stream::Stderr] {
+            for format in [SpillFormat::Plain, SpillFormat::Gzip] {
+                let spill_uri = SpillUri { ticket: "7-ab".to_owned(), stream, format };
+                assert_eq!(SpillUri::parse(&spill_uri.to_string()), Some(spill_uri));
+            }
+        }
+        for uri in ["", "mcp://tmp/exec-7-ab", "mcp://tmp/../etc/passwd", "file:///x.out", "7.out"]
+        {
+            assert_eq!(SpillUri::parse(uri), None, "{uri}");
         }
     }
 }
