@@ -35,7 +35,6 @@ mod processes;
 mod reattach;
 mod recent_starts;
 pub mod sandbox;
-mod saved_path;
 mod saved_process;
 pub mod shell;
 pub mod sockets;

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use super::child_defaults::ProcessTag;
 use super::sandbox::job_resources::SavedResources;
-use super::saved_path::{SavedPath, restore_paths, save_paths};
 use super::stdio::{EndOfInput, StdioNames};
 use super::tree::members::{TreeEvidence, TreeIdentity};
+use crate::keeper::{SavedPath, restore_paths, save_paths};
 
 /// The version of the description. It grows when an older server would misunderstand it.
 const VERSION: u32 = 1;

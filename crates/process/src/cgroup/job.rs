@@ -19,8 +19,8 @@ use serde::{Deserialize, Serialize};
 use super::root::CgroupReaper;
 use super::root::{CgroupRoot, Controller, IdleCgroups};
 use crate::confinement::ResourceLimits;
+use crate::keeper::SavedPath;
 use crate::processes::{self, ProcStat};
-use crate::saved_path::SavedPath;
 
 /// The link count of a cgroup directory without children: itself and its name in its parent.
 const LINKS_WITHOUT_CHILDREN: u64 = 2;

@@ -1,4 +1,4 @@
-//! The server's connection to its keeper.
+//! The server's connection to its keeper, and the jobs that the keeper holds for the server.
 #![expect(unsafe_code, reason = "changing the environment and taking an inherited file are unsafe")]
 
 use std::collections::HashMap;
@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::os::fd::{AsFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use std::{env, io, thread};
@@ -19,10 +19,9 @@ use rustix::process::{Pid, getppid};
 use rustix::thread::set_name;
 use tokio::sync::oneshot;
 
-use super::handover::HandoverFlag;
 use super::protocol::{
-    Hello, KEEPER_VARIABLE, KeeperMessage, MessageReader, PROTOCOL_VERSION, Received, ReceivedJob,
-    ServerIdentity, ServerMessage, send_message,
+    FileRole, Hello, KEEPER_VARIABLE, KeeperMessage, MessageReader, PROTOCOL_VERSION, Received,
+    ReceivedJob, ServerIdentity, ServerMessage, send_message,
 };
 use crate::syscalls::{self, ChildExit};
 
@@ -314,27 +313,7 @@ impl KeeperClient {
         std::mem::take(&mut *lock(&self.connection.jobs))
     }
 
-    pub(crate) fn new_job_id(&self) -> u64 {
-        self.connection.last_job.fetch_add(1, Ordering::Relaxed) + 1
-    }
-
-    /// Returns a receiver of the end of a job's first process, which is a child of the keeper.
-    pub(crate) fn wait_for_exit(&self, job: u64) -> oneshot::Receiver<ChildExit> {
-        let (sender, receiver) = oneshot::channel();
-        let mut endings = lock(&self.connection.endings);
-        match endings.known.remove(&job) {
-            // The receiver is right here.
-            Some(exit) => drop(sender.send(exit)),
-            None => drop(endings.waiting.insert(job, sender)),
-        }
-        receiver
-    }
-
-    pub(crate) fn send(
-        &self,
-        message: &ServerMessage,
-        files: &[BorrowedFd<'_>],
-    ) -> Result<(), Errno> {
+    fn send(&self, message: &ServerMessage, files: &[BorrowedFd<'_>]) -> Result<(), Errno> {
         send_message(self.connection.socket.as_fd(), message, files, SendFlags::empty())
     }
 }
@@ -373,8 +352,156 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// A job that the keeper holds.
+///
+/// Messages about it that cannot be sent are dropped: then the keeper is gone, and the server ends
+/// all jobs.
+#[derive(Debug)]
+pub(crate) struct KeptJob {
+    keeper: KeeperClient,
+    id: u64,
+    released: AtomicBool,
+    /// `true` once no process of the job is left.
+    is_tree_over: AtomicBool,
+}
+
+impl KeptJob {
+    /// Gives a new job of this server a number.
+    pub(crate) fn create(keeper: &KeeperClient) -> Arc<Self> {
+        Self::restore(keeper, keeper.connection.last_job.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    /// Continues a job of an earlier server.
+    pub(crate) fn restore(keeper: &KeeperClient, id: u64) -> Arc<Self> {
+        let released = AtomicBool::new(false);
+        let is_tree_over = AtomicBool::new(false);
+        Arc::new(Self { keeper: keeper.clone(), id, released, is_tree_over })
+    }
+
+    /// Sends the job with its files to the keeper.
+    pub(crate) fn register(
+        &self,
+        name: &str,
+        leader: Pid,
+        state: String,
+        files: &[(FileRole, BorrowedFd<'_>)],
+    ) -> Result<(), Errno> {
+        let (roles, files): (Vec<_>, Vec<_>) =
+            files.iter().map(|(role, file)| (role.word().to_owned(), *file)).unzip();
+        let leader = leader.as_raw_nonzero().get();
+        let name = name.to_owned();
+        let message = ServerMessage::Register { job: self.id, name, leader, roles, state };
+        self.keeper.send(&message, &files)
+    }
+
+    /// Reports the status of its first process, which is a child of this server. Call it before the
+    /// process is reaped, so that the status is never lost.
+    pub(crate) fn report_exit(&self, exit: ChildExit) {
+        self.send(&ServerMessage::Ended { job: self.id, exit });
+    }
+
+    /// Lets the keeper reap its first process, which is a child of the keeper.
+    pub(crate) fn reap_leader(&self) {
+        self.send(&ServerMessage::Reap { job: self.id });
+    }
+
+    /// Registers for the end of its first process, which is a child of the keeper.
+    pub(crate) fn wait_for_exit(&self) -> oneshot::Receiver<ChildExit> {
+        let (sender, receiver) = oneshot::channel();
+        let mut endings = lock(&self.keeper.connection.endings);
+        match endings.known.remove(&self.id) {
+            // The receiver is right here.
+            Some(exit) => drop(sender.send(exit)),
+            None => drop(endings.waiting.insert(self.id, sender)),
+        }
+        receiver
+    }
+
+    /// Notes that no process of the job is left. Nobody then waits for the end of the input, which
+    /// the keeper may hold until the job is released.
+    pub(crate) fn mark_tree_over(&self) {
+        self.is_tree_over.store(true, Ordering::Relaxed);
+    }
+
+    /// Makes the keeper forget the job and close its files.
+    pub(crate) fn release(&self) {
+        if !self.released.swap(true, Ordering::AcqRel) {
+            self.send(&ServerMessage::Release { job: self.id });
+        }
+    }
+
+    fn send(&self, message: &ServerMessage) {
+        self.keeper.send(message, &[]).ok();
+    }
+}
+
+impl Drop for KeptJob {
+    fn drop(&mut self) {
+        if !self.keeper.handover().is_set() {
+            self.release();
+        }
+    }
+}
+
+/// The keeper's copy of a file of a job. On drop the keeper closes it, unless the next server takes
+/// over the job.
+#[derive(Debug)]
+pub(crate) struct KeptFile {
+    job: Arc<KeptJob>,
+    role: FileRole,
+    /// `true` if it makes no difference that the keeper holds the file until the job is released.
+    is_over: AtomicBool,
+}
+
+impl KeptFile {
+    pub(crate) fn new(job: &Arc<KeptJob>, role: FileRole) -> Self {
+        Self { job: Arc::clone(job), role, is_over: AtomicBool::new(false) }
+    }
+
+    /// Leaves the file to the keeper: no process has its other end open.
+    pub(crate) fn mark_over(&self) {
+        self.is_over.store(true, Ordering::Relaxed);
+    }
+
+    /// `true` if a process may notice that the keeper still holds the file. If this is the last
+    /// owner of the job, the job is released right after.
+    fn needs_close(&self) -> bool {
+        let is_read_by_nobody =
+            self.role == FileRole::Stdin && self.job.is_tree_over.load(Ordering::Relaxed);
+        !self.is_over.load(Ordering::Relaxed)
+            && !is_read_by_nobody
+            && !self.job.released.load(Ordering::Acquire)
+            && Arc::strong_count(&self.job) > 1
+            && !self.job.keeper.handover().is_set()
+    }
+}
+
+impl Drop for KeptFile {
+    fn drop(&mut self) {
+        if self.needs_close() {
+            let role = self.role.word().to_owned();
+            self.job.send(&ServerMessage::CloseFile { job: self.job.id, role });
+        }
+    }
+}
+
+/// A flag that is set once the next server takes over the jobs: from then on, dropping what
+/// belongs to a job leaves the job as it is. A clone is the same flag.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct HandoverFlag(Arc<AtomicBool>);
+
+impl HandoverFlag {
+    pub(crate) fn set(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use rustix::net::sockopt::socket_timeout;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
     use rustix::process::getpid;
@@ -382,7 +509,7 @@ pub(crate) mod tests {
     use super::*;
 
     /// Connects a client to a keeper that does nothing.
-    pub(crate) fn connect() -> (KeeperClient, OwnedFd) {
+    fn connect() -> (KeeperClient, OwnedFd) {
         let kind = SocketType::SEQPACKET;
         let (ours, theirs) =
             socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();
@@ -414,5 +541,48 @@ pub(crate) mod tests {
         let fill = || client.notify(KeeperNotice::Alive);
         let error = std::iter::repeat_with(fill).find_map(Result::err).unwrap();
         assert_eq!(error.kind(), io::ErrorKind::WouldBlock, "{error}");
+    }
+
+    fn messages(keeper: &OwnedFd) -> Vec<ServerMessage> {
+        let mut reader = MessageReader::default();
+        let next = || match reader.receive(keeper.as_fd(), RecvFlags::DONTWAIT) {
+            Ok(Received::Message(message, _)) => Some(message),
+            Ok(Received::End) | Err(_) => None,
+        };
+        std::iter::from_fn(next).collect()
+    }
+
+    #[test]
+    fn a_file_is_closed_at_the_keeper_while_a_process_may_notice() {
+        let (client, keeper) = connect();
+        let job = KeptJob::create(&client);
+        let id = job.id;
+        for role in [FileRole::Stdin, FileRole::Stdout] {
+            drop(KeptFile::new(&job, role));
+            let role = role.word().to_owned();
+            assert_eq!(messages(&keeper), [ServerMessage::CloseFile { job: id, role }]);
+        }
+        job.mark_tree_over();
+        drop(KeptFile::new(&job, FileRole::Stdin));
+        assert_eq!(messages(&keeper), []);
+        // A process that is not of the job may still write.
+        drop(KeptFile::new(&job, FileRole::Stdout));
+        assert_eq!(messages(&keeper).len(), 1);
+        job.release();
+        drop(KeptFile::new(&job, FileRole::Stdout));
+        drop(job);
+        assert_eq!(messages(&keeper), [ServerMessage::Release { job: id }]);
+    }
+
+    #[test]
+    fn the_last_file_of_a_dropped_job_goes_with_its_release() {
+        let (client, keeper) = connect();
+        let job = KeptJob::create(&client);
+        let id = job.id;
+        let file = KeptFile::new(&job, FileRole::Stdin);
+        drop(job);
+        assert_eq!(messages(&keeper), []);
+        drop(file);
+        assert_eq!(messages(&keeper), [ServerMessage::Release { job: id }]);
     }
 }

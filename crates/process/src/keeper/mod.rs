@@ -6,22 +6,16 @@
 //! statuses and a description of each job, and goes on with all of them.
 
 mod client;
-mod handover;
-mod held_state;
-mod kept_job;
-mod operator_log;
 mod process;
 mod protocol;
 mod state;
 #[cfg(test)]
-mod test_server;
-#[cfg(test)]
 mod tests;
 
-pub(crate) use client::{CGROUP_FILE, SCRATCH_FILE};
+pub(crate) use client::{CGROUP_FILE, HandoverFlag, KeptFile, KeptJob, SCRATCH_FILE};
 pub use client::{KeeperClient, KeeperNotice};
-pub(crate) use handover::HandoverFlag;
-pub(crate) use kept_job::{KeptFile, KeptJob};
 pub use process::{KeeperLaunch, run_keeper};
-pub(crate) use protocol::{FileRole, ReceivedJob, ServerIdentity};
+pub(crate) use protocol::{
+    FileRole, ReceivedJob, SavedPath, ServerIdentity, restore_paths, save_paths,
+};
 pub use state::UPGRADE_EXIT_CODE;

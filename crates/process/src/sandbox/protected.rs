@@ -21,8 +21,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-use crate::keeper::HandoverFlag;
-use crate::saved_path::{SavedPath, save_paths};
+use crate::keeper::{HandoverFlag, SavedPath, save_paths};
 
 /// The time that a start waits for another job that removes the placeholders of the same workspace.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -20,8 +20,7 @@ use rustix::process::geteuid;
 use super::protected;
 use crate::children::Children;
 use crate::guardian;
-use crate::keeper::{HandoverFlag, KeeperClient, SCRATCH_FILE};
-use crate::saved_path::SavedPath;
+use crate::keeper::{HandoverFlag, KeeperClient, SCRATCH_FILE, SavedPath};
 
 /// The prefix of the names of servers' directories.
 const PREFIX: &str = "scratch-";
