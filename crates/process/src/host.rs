@@ -4,25 +4,23 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::cgroup::Cgroups;
-use super::child_defaults::{ChildDefaults, HostTag, ProcessTag};
-use super::children::Children;
-use super::cwd::{LocalDirs, OpenedDir};
-use super::guardian::Guardian;
-use super::keeper::KeeperClient;
-use super::launch::{ProcessLaunch, SandboxSpec};
-use super::oom_score::OwnScore;
-use super::processes::TreeScan;
-use super::recent_starts::RecentStarts;
-use super::sandbox::SandboxSupport;
-use super::sandbox::job_resources::{SandboxResources, protected_pids};
-use super::sandbox::scratch::{ScratchReaper, ScratchRoot};
-use super::spawn_pool::SpawnPool;
-use super::spawner::Spawner;
-use super::start_error::StartError;
-use super::tree::orphans::TreeRegistry;
-use super::vfork_spawn::{SandboxRules, VforkSpawner};
+use crate::cgroup::Cgroups;
+use crate::child_defaults::{ChildDefaults, HostTag, ProcessTag};
+use crate::children::Children;
 use crate::confinement::Backend;
+use crate::guardian::Guardian;
+use crate::keeper::KeeperClient;
+use crate::launch::{LocalDirs, OpenedDir, ProcessLaunch, SandboxSpec, StartError};
+use crate::load::RecentStarts;
+use crate::oom_score::OwnScore;
+use crate::processes::TreeScan;
+use crate::sandbox::SandboxSupport;
+use crate::sandbox::job_resources::{SandboxResources, protected_pids};
+use crate::sandbox::scratch::{ScratchReaper, ScratchRoot};
+use crate::spawn_pool::SpawnPool;
+use crate::spawner::Spawner;
+use crate::tree::orphans::TreeRegistry;
+use crate::vfork_spawn::{SandboxRules, VforkSpawner};
 
 /// The process side of one server: its helper processes, and its shared state for jobs.
 ///

@@ -1,14 +1,23 @@
-//! The description of a process to start.
+//! The description of a process to start, its working directory, and the errors of starting it.
+//!
+//! The directory is opened once, so that the directory that is checked is the one that is used.
 
+use std::collections::HashSet;
 use std::ffi::{CStr, CString, OsStr, OsString};
-use std::fmt;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{fmt, io};
 
-use super::cwd::Cwd;
-use super::start_error::StartError;
-use super::stdio::{LaunchStdin, ReportMode, StreamMode};
+use rustix::fs::{Mode, OFlags, fstat, fstatfs, open, stat};
+use rustix::io::Errno;
+use serde::{Deserialize, Deserializer, Serialize};
+use thiserror::Error;
+
 use crate::confinement::{Backend, GrantedConfinement, ResourceLimits, SandboxPaths};
+use crate::load::{TaskLimit, describe_open_file_limit};
+use crate::syscalls::block_in_place;
 
 /// A process to start, complete: it inherits nothing from the server but its limits and its user.
 #[derive(Debug, Clone)]
@@ -123,8 +132,368 @@ impl fmt::Debug for EnvVariable {
     }
 }
 
+/// The standard input of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LaunchStdin {
+    /// No input: the first read finds the end.
+    Null,
+    /// A pipe from the server.
+    Pipe,
+    /// The standard input of the server itself.
+    Inherited,
+    /// A new terminal of this size, which is also its output and its controlling terminal.
+    Terminal(TerminalSize),
+}
+
+/// The pipes of a process's standard output and standard error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StreamMode {
+    /// Both are the same pipe: the order in which the process writes to them is kept.
+    Merged,
+    /// Each is a pipe of its own. Bytes that wait in both pipes are read in any order.
+    Separate,
+}
+
+impl StreamMode {
+    /// Each value with its wire name.
+    pub const WORDS: [(&'static str, Self); 2] =
+        [("merged", Self::Merged), ("separate", Self::Separate)];
+}
+
+/// The reporting of the exit codes of a process's last pipeline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReportMode {
+    /// The codes are not reported.
+    None,
+    /// The codes are reported: [`super::shell::build_invocation`] has wrapped the text.
+    Pipeline,
+}
+
+/// The size of a terminal, in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+pub struct TerminalSize {
+    /// The number of lines that fit.
+    pub rows: u16,
+    /// The number of characters in a line.
+    pub columns: u16,
+}
+
+impl TerminalSize {
+    /// The most rows or columns that a caller may ask for.
+    pub const MAX: u16 = 10_000;
+    /// The size of a terminal that nobody looks at.
+    pub const DEFAULT: Self = Self { rows: 40, columns: 120 };
+}
+
+/// The working directory of a new process.
+#[derive(Debug, Clone)]
+pub enum Cwd {
+    /// The directory at this path when the process is started.
+    Path(PathBuf),
+    /// A directory that was opened before: later changes to paths do not affect it.
+    Opened(Arc<OpenedDir>),
+}
+
+impl Cwd {
+    /// Returns the path of the directory.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Path(path) => path,
+            Self::Opened(directory) => &directory.path,
+        }
+    }
+}
+
+impl<P: Into<PathBuf>> From<P> for Cwd {
+    fn from(path: P) -> Self {
+        Self::Path(path.into())
+    }
+}
+
+/// An open directory, with the path of what was really opened.
+///
+/// Checking the path and then starting a process in the directory leaves no race: the process
+/// enters the open directory, not the path.
+#[derive(Debug)]
+pub struct OpenedDir {
+    directory: OwnedFd,
+    path: PathBuf,
+}
+
+impl OpenedDir {
+    /// Opens a directory. The kernel resolves the path once, while it opens it.
+    ///
+    /// # Errors
+    /// [`StartError::BadCwd`] if it is missing, not a directory, out of reach, or was moved
+    /// meanwhile; [`StartError::NulByte`].
+    pub fn open(path: &Path) -> Result<Self, StartError> {
+        Self::open_with_cache(path, &LocalDirs::default())
+    }
+
+    /// Opens a directory; costs less for one that is known to be on a local disk.
+    pub(crate) fn open_with_cache(path: &Path, local: &LocalDirs) -> Result<Self, StartError> {
+        // On any other file system this may block forever.
+        if local.contains(path) {
+            Self::open_now(path, local)
+        } else {
+            block_in_place(|| Self::open_now(path, local))
+        }
+    }
+
+    fn open_now(path: &Path, local: &LocalDirs) -> Result<Self, StartError> {
+        let directory = open_directory(path, local)?;
+        let resolved = resolve_path(&directory).map_err(|errno| bad_cwd(path, errno))?;
+        Ok(Self { directory, path: resolved })
+    }
+
+    /// Returns the absolute path of the directory, without symlinks.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl AsFd for OpenedDir {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.directory.as_fd()
+    }
+}
+
+pub(crate) fn open_directory(path: &Path, local: &LocalDirs) -> Result<OwnedFd, StartError> {
+    if path.as_os_str().as_bytes().contains(&0) {
+        return Err(StartError::NulByte { what: "cwd" });
+    }
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory = open(path, flags, Mode::empty()).map_err(|errno| bad_cwd(path, errno))?;
+    local.remember_if_local(path, &directory);
+    Ok(directory)
+}
+
+/// Returns the path of an open directory.
+///
+/// The kernel's link in /proc alone is not enough: for a directory that was removed, or that is in
+/// another mount namespace, it gives a text that may be the path of something else.
+fn resolve_path(directory: &OwnedFd) -> Result<PathBuf, Errno> {
+    let link = format!("/proc/self/fd/{}", directory.as_raw_fd());
+    let path =
+        std::fs::read_link(link).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))?;
+    let opened = fstat(directory)?;
+    let named = stat(&path)?;
+    let is_same = (opened.st_dev, opened.st_ino) == (named.st_dev, named.st_ino);
+    if is_same && path.is_absolute() { Ok(path) } else { Err(Errno::STALE) }
+}
+
+pub(crate) fn bad_cwd(path: &Path, errno: Errno) -> StartError {
+    let why = match errno {
+        Errno::NOENT => "no such directory".to_owned(),
+        Errno::NOTDIR => "not a directory".to_owned(),
+        Errno::ACCESS => "permission denied".to_owned(),
+        Errno::STALE => "it was moved or removed meanwhile".to_owned(),
+        Errno::MFILE => describe_open_file_limit(),
+        other => io::Error::from(other).to_string(),
+    };
+    StartError::BadCwd { cwd: path.display().to_string(), why }
+}
+
+/// Directories that are known to be on local disks: opening one never takes long. Opening one on a
+/// network file system may block forever.
+#[derive(Debug, Default)]
+pub(crate) struct LocalDirs {
+    known: Mutex<HashSet<PathBuf>>,
+}
+
+const MAX_LOCAL_DIRS: usize = 256;
+
+impl LocalDirs {
+    /// `true` if this path was found to be a directory on a local disk.
+    pub(crate) fn contains(&self, path: &Path) -> bool {
+        self.lock_known().contains(path)
+    }
+
+    /// Remembers the path if the open directory is on a local disk. The check is made once per
+    /// path: a path seldom moves to another disk.
+    pub(crate) fn remember_if_local(&self, path: &Path, directory: impl AsFd) {
+        if self.contains(path)
+            || !fstatfs(directory).is_ok_and(|system| is_local_file_system(system.f_type as u64))
+        {
+            return;
+        }
+        let mut known = self.lock_known();
+        if known.len() >= MAX_LOCAL_DIRS {
+            known.clear();
+        }
+        known.insert(path.to_owned());
+    }
+
+    fn lock_known(&self) -> MutexGuard<'_, HashSet<PathBuf>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// `true` for a file system type (as in `statfs`) that is always local. Any other may be a network
+/// file system.
+const fn is_local_file_system(kind: u64) -> bool {
+    const BTRFS: u64 = 0x9123_683e;
+    const EXT: u64 = 0xef53;
+    const F2FS: u64 = 0xf2f5_2010;
+    const OVERLAY: u64 = 0x794c_7630;
+    const TMPFS: u64 = 0x0102_1994;
+    const XFS: u64 = 0x5846_5342;
+    const ZFS: u64 = 0x2fc1_2fc1;
+    matches!(kind, BTRFS | EXT | F2FS | OVERLAY | TMPFS | XFS | ZFS)
+}
+
+/// A reason why no process was started. Each message says what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StartError {
+    /// The program does not exist.
+    #[error("`{program}` was not found in PATH; check the name, or give its full path")]
+    NotFound {
+        /// The requested program.
+        program: String,
+    },
+    /// The program exists but cannot be executed.
+    #[error(
+        "`{program}` cannot be executed: permission denied; make it executable (chmod +x), or run it with its interpreter"
+    )]
+    NotExecutable {
+        /// The requested program.
+        program: String,
+    },
+    /// The working directory cannot be used.
+    #[error("cannot run in `{cwd}`: {why}; give an existing directory as cwd")]
+    BadCwd {
+        /// The requested directory.
+        cwd: String,
+        /// The reason of the error.
+        why: String,
+    },
+    /// Program, arguments and environment are longer than the kernel accepts.
+    #[error(
+        "command too long: {bytes} bytes of command, arguments and environment are more than this system takes; write the text to a file and run that, or pass it on stdin"
+    )]
+    TooLong {
+        /// The length of all of them together.
+        bytes: usize,
+    },
+    /// A NUL byte in program, arguments, environment or working directory.
+    #[error("{what} contains a NUL byte, which no program can be given; remove it")]
+    NulByte {
+        /// The value that contains it.
+        #[serde(deserialize_with = "deserialize_nul_place")]
+        what: StaticText,
+    },
+    /// The required sandbox could not be set up, and the process was not run with less.
+    #[error(
+        "the command was not run, because it could not be confined: {what} ({why}); `shellyard doctor` says what this host can do"
+    )]
+    Confinement {
+        /// The step that failed.
+        what: String,
+        /// The system's own message.
+        why: String,
+    },
+    /// No directory could serve as the workspace.
+    #[error("the command was not run, because it has no workspace: {why}")]
+    NoWorkspace {
+        /// The reason, and what to do.
+        why: String,
+    },
+    /// The system refused to create a process.
+    #[error("`{program}` was not started: {why}; or try again when other processes have ended")]
+    OutOfProcesses {
+        /// The requested program.
+        program: String,
+        /// The limit that was reached, and how to raise it.
+        why: String,
+    },
+    /// Any other error of the system.
+    #[error("the system could not start `{program}`: {why}; try again when the host has room")]
+    System {
+        /// The requested program.
+        program: String,
+        /// The system's own message.
+        why: String,
+    },
+}
+
+/// A text of this program. As a reference it could only be read from text that lives forever: serde takes every
+/// reference for a part of its input.
+type StaticText = &'static str;
+
+/// The values of [`StartError::NulByte`].
+const NUL_PLACES: [&str; 6] =
+    ["the program's name", "an argument", "PATH", "the environment", "cwd", "command"];
+
+/// Reads the place of a NUL byte; a place that this version does not know becomes `a value`.
+fn deserialize_nul_place<'de, D: Deserializer<'de>>(input: D) -> Result<&'static str, D::Error> {
+    let text = String::deserialize(input)?;
+    Ok(NUL_PLACES.into_iter().find(|place| *place == text).unwrap_or("a value"))
+}
+
+impl StartError {
+    /// Creates the error for a process or thread that the system did not provide for `program`.
+    #[must_use]
+    pub fn from_system(program: String, error: &io::Error) -> Self {
+        match TaskLimit::reached(error) {
+            Some(limit) => Self::OutOfProcesses { program, why: limit.to_string() },
+            None => Self::System { program, why: error.to_string() },
+        }
+    }
+
+    /// Returns the same error with `change` applied to every text in it.
+    #[must_use]
+    pub fn with_texts(self, change: impl Fn(String) -> String) -> Self {
+        match self {
+            Self::NotFound { program } => Self::NotFound { program: change(program) },
+            Self::NotExecutable { program } => Self::NotExecutable { program: change(program) },
+            Self::BadCwd { cwd, why } => Self::BadCwd { cwd: change(cwd), why: change(why) },
+            Self::System { program, why } => {
+                Self::System { program: change(program), why: change(why) }
+            }
+            Self::OutOfProcesses { program, why } => {
+                Self::OutOfProcesses { program: change(program), why: change(why) }
+            }
+            Self::Confinement { what, why } => {
+                Self::Confinement { what: change(what), why: change(why) }
+            }
+            Self::NoWorkspace { why } => Self::NoWorkspace { why: change(why) },
+            Self::TooLong { bytes } => Self::TooLong { bytes },
+            Self::NulByte { what } => Self::NulByte { what },
+        }
+    }
+
+    /// Returns the stable code word of the error.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::NotFound { .. } => "not_found",
+            Self::NotExecutable { .. } => "not_executable",
+            Self::BadCwd { .. } => "bad_cwd",
+            Self::TooLong { .. } => "too_long",
+            Self::NulByte { .. } => "nul_byte",
+            Self::Confinement { .. } => "confinement",
+            Self::NoWorkspace { .. } => "no_workspace",
+            Self::OutOfProcesses { .. } => "out_of_processes",
+            Self::System { .. } => "system",
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::fs::File;
+    use std::os::unix::fs::symlink;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::{Duration, Instant};
+
+    use rustix::fs::{Access, AtFlags, accessat, rename};
+    use tempfile::TempDir;
+
     use super::*;
 
     #[test]
@@ -138,5 +507,141 @@ mod tests {
         assert_eq!((bare.name(), bare.value()), ("ODD".as_ref(), "".as_ref()));
         assert_eq!(EnvVariable::new("A", "b\0c").unwrap_err().code(), "nul_byte");
         assert_eq!(format!("{:?}", EnvVariable::new("A", "secret").unwrap()), "A=…");
+    }
+
+    /// Two directories, each with a file of its own name, and a link to the first.
+    struct TestDir {
+        root: TempDir,
+    }
+
+    impl TestDir {
+        fn new() -> Self {
+            let place = Self { root: tempfile::tempdir().unwrap() };
+            for name in ["inside", "outside"] {
+                fs::create_dir(place.path(name)).unwrap();
+                fs::write(place.path(name).join(name), "").unwrap();
+            }
+            symlink(place.path("inside"), place.path("link")).unwrap();
+            place
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.root.path().canonicalize().unwrap().join(name)
+        }
+
+        /// Points the link elsewhere, atomically.
+        fn swap(&self, to: &str) {
+            symlink(self.path(to), self.path("new")).unwrap();
+            rename(self.path("new"), self.path("link")).unwrap();
+        }
+    }
+
+    fn holds(directory: &OpenedDir, name: &str) -> bool {
+        accessat(directory, name, Access::EXISTS, AtFlags::empty()).is_ok()
+    }
+
+    #[track_caller]
+    fn check_refused(path: &Path, expected: &str) {
+        match OpenedDir::open(path) {
+            Err(StartError::BadCwd { why, .. }) => assert_eq!(why, expected),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_path_is_that_of_the_opened_directory() {
+        let place = TestDir::new();
+        fs::create_dir(place.path("inside/deep")).unwrap();
+        symlink("link/deep", place.path("chain")).unwrap();
+        for (given, expected) in [
+            ("inside", "inside"),
+            ("link", "inside"),
+            ("link/", "inside"),
+            ("link/deep", "inside/deep"),
+            ("chain", "inside/deep"),
+            ("link/deep/../../outside", "outside"),
+        ] {
+            let opened = OpenedDir::open(&place.path(given)).unwrap();
+            assert_eq!(opened.path(), place.path(expected), "{given}");
+        }
+    }
+
+    #[test]
+    fn each_error_names_its_cause() {
+        let place = TestDir::new();
+        symlink("nowhere", place.path("dangling")).unwrap();
+        symlink("loop", place.path("loop")).unwrap();
+        check_refused(&place.path("none"), "no such directory");
+        check_refused(&place.path("dangling"), "no such directory");
+        check_refused(&place.path("inside/inside"), "not a directory");
+        check_refused(&place.path("inside/inside/below"), "not a directory");
+        check_refused(&place.path("loop"), &io::Error::from(Errno::LOOP).to_string());
+        let nul = OpenedDir::open(Path::new("/a\0b")).map(drop);
+        assert_eq!(nul, Err(StartError::NulByte { what: "cwd" }));
+    }
+
+    #[test]
+    fn a_removed_directory_is_not_confused_with_a_new_one_of_the_same_name() {
+        let place = TestDir::new();
+        let open = open_directory(&place.path("inside"), &LocalDirs::default()).unwrap();
+        fs::remove_dir_all(place.path("inside")).unwrap();
+        assert_eq!(resolve_path(&open), Err(Errno::NOENT));
+        fs::create_dir(place.path("inside (deleted)")).unwrap();
+        assert_eq!(resolve_path(&open), Err(Errno::STALE));
+        check_refused(&place.path("link"), "no such directory");
+    }
+
+    #[test]
+    fn a_link_that_is_swapped_before_or_after_the_check_changes_nothing() {
+        let place = TestDir::new();
+        let open = open_directory(&place.path("link"), &LocalDirs::default()).unwrap();
+        place.swap("outside");
+        assert_eq!(resolve_path(&open), Ok(place.path("inside")));
+        place.swap("inside");
+        let opened = OpenedDir::open(&place.path("link")).unwrap();
+        place.swap("outside");
+        assert!(holds(&opened, "inside") && !holds(&opened, "outside"));
+        assert_eq!(OpenedDir::open(&place.path("link")).unwrap().path(), place.path("outside"));
+    }
+
+    #[test]
+    fn no_race_makes_the_path_differ_from_the_directory() {
+        let place = TestDir::new();
+        let link = place.path("link");
+        let inside = place.path("inside");
+        let deadline = Instant::now() + Duration::from_secs(30);
+        let over = AtomicBool::new(false);
+        // The number of times that the link led inside, and outside.
+        let mut seen = [0, 0];
+        let mut lies = 0;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    place.swap("outside");
+                    place.swap("inside");
+                }
+            });
+            while seen.iter().any(|times| *times < 5000) && Instant::now() < deadline {
+                let Ok(opened) = OpenedDir::open(&link) else { continue };
+                let is_inside = opened.path() == inside;
+                seen[usize::from(!is_inside)] += 1;
+                lies += usize::from(holds(&opened, "inside") != is_inside);
+            }
+            over.store(true, Ordering::Relaxed);
+        });
+        assert_eq!(lies, 0);
+        assert!(seen.iter().all(|times| *times >= 5000), "the link was hardly swapped: {seen:?}");
+    }
+
+    #[test]
+    fn a_directory_is_remembered_once_seen_and_only_on_a_local_disk() {
+        let local = LocalDirs::default();
+        let dir = tempfile::tempdir().unwrap();
+        assert!(!local.contains(dir.path()));
+        local.remember_if_local(dir.path(), File::open(dir.path()).unwrap());
+        assert!(local.contains(dir.path()));
+        let odd = Path::new("/proc");
+        local.remember_if_local(odd, File::open(odd).unwrap());
+        assert!(!local.contains(odd));
     }
 }

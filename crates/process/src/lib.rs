@@ -22,7 +22,6 @@ pub mod cgroup;
 mod child_defaults;
 mod children;
 pub mod confinement;
-mod cwd;
 mod guardian;
 mod host;
 mod input_wait;
@@ -33,7 +32,6 @@ mod oom_score;
 mod other_servers;
 mod processes;
 mod reattach;
-mod recent_starts;
 pub mod sandbox;
 mod saved_process;
 pub mod shell;
@@ -41,38 +39,33 @@ pub mod sockets;
 mod spawn;
 mod spawn_pool;
 mod spawner;
-mod start_error;
 mod stdio;
 mod syscalls;
-mod terminal;
 mod tree;
 mod vfork_spawn;
 
 pub use child_defaults::{HostTag, JOB_VARIABLE, raise_thread_priority, wait_for_child_exit};
-pub use cwd::{Cwd, OpenedDir};
 pub use guardian::{Guardian, ProcessRecord};
 pub use host::Host;
 pub use input_wait::InputWait;
 pub use keeper::{KeeperClient, KeeperLaunch, KeeperNotice, UPGRADE_EXIT_CODE, run_keeper};
-pub use launch::{EnvVariable, ProcessLaunch, SandboxSpec};
-pub use load::{HostLoad, host_tasks, newest_task_id};
+pub use launch::{
+    Cwd, EnvVariable, LaunchStdin, OpenedDir, ProcessLaunch, ReportMode, SandboxSpec, StartError,
+    StreamMode, TerminalSize,
+};
+pub use load::{HostLoad, RecentStart, RecentStarts, TaskLimit, host_tasks, newest_task_id};
 pub use processes::TreeScan;
 pub use reattach::KeptProcess;
-pub use recent_starts::{RecentStart, RecentStarts};
 pub use sandbox::job_resources::KillMethod;
+pub use shell::PipelineReport;
 pub use sockets::JobConnectionDetector;
 pub use spawn::{DetachedLaunch, DetachedProcess, DetachedProcesses, Process, run_helper};
 pub use spawn_pool::{SPAWN_PATIENCE, SpawnBacklog, SpawnPool};
 pub use spawner::Spawner;
-pub use start_error::{StartError, TaskLimit};
-pub use stdio::{
-    EchoMode, InputPipe, LaunchStdin, OutputPipe, PipelineReport, ReportMode, StreamMode,
-    wait_until_readable,
-};
+pub use stdio::{EchoMode, InputPipe, OutputPipe, TerminalResizer, wait_until_readable};
 pub use syscalls::{
     block_child_signals, block_in_place, limit_retained_memory, thread_cpu_time, trim_memory,
 };
-pub use terminal::{TerminalResizer, TerminalSize};
 pub use tree::{
     Exit, ExitKind, InputActivity, LeaderProcess, ProcessInfo, ProcessTree, ResourceUsage,
     StoppedProcesses, TreeActivity, TreeLoad, count_processes_by_session, measure_trees,

@@ -1,13 +1,15 @@
-//! The load of the whole host, in a few short reads.
+//! The load and the limits of the whole host, in a few short reads, and the jobs that have just started.
 
-use std::time::Duration;
-use std::{fs, io};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use std::{fmt, fs, io};
 
 use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit, getuid};
 use thiserror::Error;
 
-use super::cgroup::Cgroups;
-use super::processes;
+use crate::processes;
 
 /// The load of all processes of the host together at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,9 +25,9 @@ pub struct HostLoad {
 /// Reads the load of the host; `None` if the kernel does not report it.
 ///
 /// Reads what the kernel keeps anyway: it takes the same time however many processes there are.
-pub(crate) fn read_host_load(cgroups: &Cgroups) -> Option<HostLoad> {
+pub(crate) fn read_host_load(jobs_cpu: Option<Duration>) -> Option<HostLoad> {
     let available_bytes = parse_available(&processes::read_short_file("/proc/meminfo").ok()?)?;
-    Some(HostLoad { tasks: host_tasks()?, available_bytes, jobs_cpu: cgroups.jobs_cpu() })
+    Some(HostLoad { tasks: host_tasks()?, available_bytes, jobs_cpu })
 }
 
 /// Returns the number of processes and threads of the whole host, by one read of a short line.
@@ -53,8 +55,6 @@ fn parse_available(meminfo: &str) -> Option<u64> {
     kilobytes.checked_mul(1024)
 }
 
-// The memory available to us: the host's, or our cgroup's limit.
-
 /// Returns the bytes of memory that this process and its jobs may use together, if known.
 #[must_use]
 pub fn total_memory() -> Option<u64> {
@@ -72,31 +72,13 @@ fn parse_mem_total(meminfo: &str) -> Option<u64> {
     kib.checked_mul(1024)
 }
 
-/// Returns the files that may limit our memory: those of our cgroup and of its ancestors. In a
-/// container the path is often that of the host, and the files are at the top of the mount.
-fn memory_limit_files(groups: &str) -> Vec<String> {
-    let mut files = Vec::new();
-    for line in groups.lines() {
-        let mut parts = line.splitn(3, ':');
-        let (Some(_), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next())
-        else {
-            continue;
-        };
-        let (root, name) = match controllers {
-            "" => ("/sys/fs/cgroup", "memory.max"),
-            "memory" => ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
-            _ => continue,
-        };
-        let mut path = path.trim_end_matches('/');
-        loop {
-            files.push(format!("{root}{path}/{name}"));
-            match path.rfind('/') {
-                Some(end) => path = &path[..end],
-                None => break,
-            }
-        }
-    }
-    files
+/// Returns the files that may limit our memory: those of our cgroup and of its ancestors.
+fn memory_limit_files(cgroups: &str) -> Vec<PathBuf> {
+    let directories = cgroup_directories(cgroups, "memory").into_iter();
+    let name = |controllers: &str| {
+        if controllers.is_empty() { "memory.max" } else { "memory.limit_in_bytes" }
+    };
+    directories.map(|(controllers, dir)| dir.join(name(controllers))).collect()
 }
 
 // Pressure stall information (PSI): how much the system stalls, as the kernel measures it.
@@ -196,8 +178,243 @@ fn parse_percent(text: &str, line: &str) -> Option<u8> {
     (0.0..=100.0).contains(&share).then_some(share as u8)
 }
 
+/// A limit on tasks, which is the kernel's word for threads and processes together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TaskLimit {
+    /// A limit on all tasks of the server's user.
+    User {
+        /// The value of the limit.
+        most: u64,
+    },
+    /// A limit on all tasks in a cgroup that the server is in.
+    Cgroup {
+        /// The value of the limit.
+        most: u64,
+        /// The directory of the cgroup.
+        dir: PathBuf,
+    },
+    /// The limit of the whole host.
+    Host,
+}
+
+impl TaskLimit {
+    /// Returns the limit that made the kernel refuse a task with this error; `None` if it refused
+    /// for another reason.
+    pub fn reached(error: &io::Error) -> Option<Self> {
+        if error.kind() != io::ErrorKind::WouldBlock {
+            return None;
+        }
+        let cgroups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let cgroups = cgroup_directories(&cgroups, "pids").into_iter();
+        let cgroups = cgroups.filter_map(|(_, dir)| CgroupTasks::read(dir)).collect();
+        // The kernel does not apply this limit to root.
+        let user = getrlimit(Resource::Nproc).current.filter(|_| !getuid().is_root());
+        Some(likely_limit(cgroups, user))
+    }
+
+    /// Adds an explanation to an error by which a thread or a process was refused: the text names
+    /// the limit that was reached, if any.
+    #[must_use]
+    pub fn explain(error: io::Error) -> io::Error {
+        match Self::reached(&error) {
+            Some(limit) => io::Error::new(error.kind(), limit.to_string()),
+            None => error,
+        }
+    }
+}
+
+impl fmt::Display for TaskLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::User { most } => write!(
+                f,
+                "the limit on processes and threads of this user (RLIMIT_NPROC {most}) is reached; \
+                 raise it (ulimit -u, LimitNPROC= in systemd)"
+            ),
+            Self::Cgroup { most, dir } => write!(
+                f,
+                "the limit on processes and threads in {} (pids.max {most}) is reached; raise it \
+                 (TasksMax= in systemd, --pids-limit of a container)",
+                dir.display()
+            ),
+            Self::Host => f.write_str(
+                "this host has no room for more processes and threads; end some, or raise \
+                 kernel.threads-max and kernel.pid_max",
+            ),
+        }
+    }
+}
+
+/// A cgroup that limits its tasks.
+#[derive(Debug)]
+struct CgroupTasks {
+    dir: PathBuf,
+    now: u64,
+    most: u64,
+}
+
+impl CgroupTasks {
+    fn read(dir: PathBuf) -> Option<Self> {
+        let number = |name: &str| fs::read_to_string(dir.join(name)).ok()?.trim().parse().ok();
+        // A cgroup without a limit has a word there.
+        let now = number("pids.current")?;
+        let most = number("pids.max")?;
+        Some(Self { dir, now, most })
+    }
+}
+
+/// Returns the limit for which a task was most likely refused. A cgroup that is not full now may
+/// have been full a moment ago; it is only blamed if nothing else limits tasks.
+fn likely_limit(mut cgroups: Vec<CgroupTasks>, user: Option<u64>) -> TaskLimit {
+    let full = cgroups.iter().position(|cgroup| cgroup.now >= cgroup.most);
+    let nearly_full = || cgroups.iter().position(|cgroup| cgroup.now >= cgroup.most / 2);
+    match (full, user) {
+        (None, Some(most)) => TaskLimit::User { most },
+        (full, _) => full.or_else(nearly_full).map_or(TaskLimit::Host, |index| {
+            let CgroupTasks { dir, most, .. } = cgroups.swap_remove(index);
+            TaskLimit::Cgroup { most, dir }
+        }),
+    }
+}
+
+/// Describes the server's own limit on open files, which it raised at start as far as it may.
+pub(crate) fn describe_open_file_limit() -> String {
+    let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    format!(
+        "this server may open {most} files and has them open, up to five for each running job; \
+         raise its hard limit (ulimit -Hn, LimitNOFILE in systemd) or lower queue.slots"
+    )
+}
+
+/// The result of a failed probe of a kernel feature.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum ProbeError {
+    /// The host does not have the feature.
+    Missing(String),
+    /// The system gave no thread or process to try it out with.
+    NoTask,
+}
+
+impl ProbeError {
+    /// Classifies the error of a probe; `why` describes a missing feature.
+    pub(crate) fn new(error: &io::Error, why: String) -> Self {
+        if TaskLimit::reached(error).is_some() { Self::NoTask } else { Self::Missing(why) }
+    }
+}
+
+/// Returns the directories of the cgroups in `/proc/self/cgroup` by which this controller may limit
+/// us: each cgroup and its ancestors, from the innermost outwards, with the controllers of its
+/// hierarchy, which are empty for version 2. In a container the path is often that of the host, and
+/// only the top of the mount exists.
+fn cgroup_directories<'a>(cgroups: &'a str, controller: &str) -> Vec<(&'a str, PathBuf)> {
+    let mut found = Vec::new();
+    for line in cgroups.lines() {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
+        // The hierarchy of version 2 is mounted at the top.
+        let root = Path::new("/sys/fs/cgroup").join(controllers);
+        if controllers.is_empty() || controllers == controller {
+            let innermost = root.join(path.trim_start_matches('/'));
+            let outwards = innermost.ancestors().take_while(|dir| dir.starts_with(&root));
+            found.extend(outwards.map(|dir| (controllers, dir.to_owned())));
+        }
+    }
+    found
+}
+
+/// The time during which a job counts as just started: it is busy then, whatever it does later.
+const YOUTH: Duration = Duration::from_millis(50);
+/// A spawn that took longer had to wait for a processor.
+const SOON: Duration = Duration::from_millis(2);
+/// The time for which the host then counts as busy.
+const BUSY: Duration = Duration::from_millis(500);
+
+/// The recent starts of one process. Clones are cheap and share the list.
+#[derive(Debug, Clone, Default)]
+pub struct RecentStarts {
+    list: Arc<Mutex<StartList>>,
+}
+
+/// The jobs that may need a processor now.
+#[derive(Debug, Default)]
+struct StartList {
+    /// Jobs that have just started, by a number of their own.
+    young: Vec<(u64, Instant)>,
+    last: u64,
+    busy_until: Option<Instant>,
+}
+
+impl StartList {
+    /// Adds a start. Returns its number, and whether there is a processor for it.
+    fn enter(&mut self, now: Instant) -> (u64, bool) {
+        self.young.retain(|(_, since)| now.saturating_duration_since(*since) < YOUTH);
+        let is_busy = self.busy_until.is_some_and(|until| now < until);
+        let is_alone = self.young.is_empty() && !is_busy;
+        self.last += 1;
+        self.young.push((self.last, now));
+        (self.last, is_alone)
+    }
+
+    fn leave(&mut self, number: u64) {
+        self.young.retain(|(young, _)| *young != number);
+    }
+
+    /// Notes the duration of a spawn that a runtime thread waited for.
+    fn note(&mut self, now: Instant, took: Duration) {
+        if took > SOON {
+            self.busy_until = Some(now + BUSY);
+        }
+    }
+}
+
+impl RecentStarts {
+    /// Adds a start; the entry stays until the result is dropped, or until the job is no longer
+    /// young.
+    #[must_use]
+    pub fn enter(&self) -> RecentStart {
+        let (number, is_alone) = self.lock().enter(Instant::now());
+        RecentStart { starts: self.clone(), number, is_alone }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, StartList> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The entry of one job among the recent starts: held from before its process is created until its
+/// end.
+#[derive(Debug)]
+pub struct RecentStart {
+    starts: RecentStarts,
+    number: u64,
+    is_alone: bool,
+}
+
+impl RecentStart {
+    /// `true` if no other job had just started, and the host did not count as busy, when this job
+    /// came.
+    #[must_use]
+    pub const fn is_alone(&self) -> bool {
+        self.is_alone
+    }
+
+    /// Notes the duration of a spawn that a runtime thread waited for: after a long one the host
+    /// counts as busy.
+    pub fn note_spawn(&self, took: Duration) {
+        self.starts.lock().note(Instant::now(), took);
+    }
+}
+
+impl Drop for RecentStart {
+    fn drop(&mut self) {
+        self.starts.lock().leave(self.number);
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -212,14 +429,9 @@ mod tests {
 
     #[test]
     fn this_host_has_tasks_and_memory() {
-        let glance = read_host_load(&Cgroups::default()).unwrap();
+        let glance = read_host_load(None).unwrap();
         assert!(glance.tasks > 0 && glance.available_bytes > 0, "{glance:?}");
     }
-}
-
-#[cfg(test)]
-mod host_memory_tests {
-    use super::*;
 
     #[test]
     fn the_memory_of_the_host_is_read() {
@@ -237,19 +449,13 @@ mod host_memory_tests {
                 "/sys/fs/cgroup/a/memory.max",
                 "/sys/fs/cgroup/memory.max"
             ]
+            .map(PathBuf::from)
         );
         assert_eq!(
             memory_limit_files("4:memory:/\n1:cpu,cpuacct:/x\n"),
-            ["/sys/fs/cgroup/memory/memory.limit_in_bytes"]
+            ["/sys/fs/cgroup/memory/memory.limit_in_bytes"].map(PathBuf::from)
         );
     }
-}
-
-#[cfg(test)]
-mod pressure_tests {
-    use proptest::prelude::*;
-
-    use super::*;
 
     const TEXT: &str = "some avg10=38.17 avg60=7.98 avg300=3.36 total=185928987\n\
                         full avg10=3.86 avg60=6.99 avg300=2.98 total=72329874\n";
@@ -299,5 +505,93 @@ mod pressure_tests {
             prop_assert!(parse_percent(&text, "some ").is_none_or(|percent| percent <= 100));
             prop_assert!(parse_percent(&TEXT[..cut], "full ").is_none_or(|percent| percent <= 3));
         }
+    }
+
+    fn cgroup(dir: &str, now: u64, most: u64) -> CgroupTasks {
+        CgroupTasks { dir: dir.into(), now, most }
+    }
+
+    #[test]
+    fn the_limit_that_is_reached_is_named() {
+        let user = |most| TaskLimit::User { most };
+        let full = TaskLimit::Cgroup { most: 20, dir: "/b".into() };
+        for (cgroups, limit, expected) in [
+            (vec![], None, TaskLimit::Host),
+            (vec![], Some(30), user(30)),
+            (vec![cgroup("/a", 3, 900), cgroup("/b", 20, 20)], Some(30), full.clone()),
+            (vec![cgroup("/a", 3, 900), cgroup("/b", 20, 20)], None, full.clone()),
+            (vec![cgroup("/b", 19, 20)], Some(30), user(30)),
+            // The cgroup was full when a task was requested, and a task has ended since.
+            (vec![cgroup("/b", 19, 20)], None, full),
+            (vec![cgroup("/b", 2, 20)], None, TaskLimit::Host),
+        ] {
+            let shown = format!("{cgroups:?} and {limit:?}");
+            assert_eq!(likely_limit(cgroups, limit), expected, "{shown}");
+        }
+    }
+
+    #[test]
+    fn each_message_says_what_to_raise() {
+        let cgroup = TaskLimit::Cgroup { most: 20, dir: "/sys/fs/cgroup/a".into() };
+        for (limit, words) in [
+            (TaskLimit::User { most: 20 }, ["RLIMIT_NPROC 20", "ulimit -u"]),
+            (cgroup, ["/sys/fs/cgroup/a (pids.max 20)", "TasksMax="]),
+            (TaskLimit::Host, ["this host", "kernel.pid_max"]),
+        ] {
+            let text = limit.to_string();
+            assert!(words.iter().all(|word| text.contains(word)), "{text}");
+        }
+    }
+
+    #[test]
+    fn only_a_refused_task_is_explained_by_a_limit() {
+        let refused = io::Error::from_raw_os_error(Errno::AGAIN.raw_os_error());
+        assert!(TaskLimit::reached(&refused).is_some());
+        assert_eq!(TaskLimit::reached(&io::ErrorKind::OutOfMemory.into()), None);
+    }
+
+    #[test]
+    fn cgroups_of_both_versions_are_found_up_to_their_roots() {
+        let cgroups = "9:name=systemd:/x\n8:pids:/a/b\n4:memory:/y\n0::/c\n";
+        let found: Vec<_> =
+            cgroup_directories(cgroups, "pids").into_iter().map(|(_, dir)| dir).collect();
+        let expected = [
+            "/sys/fs/cgroup/pids/a/b",
+            "/sys/fs/cgroup/pids/a",
+            "/sys/fs/cgroup/pids",
+            "/sys/fs/cgroup/c",
+            "/sys/fs/cgroup",
+        ];
+        assert_eq!(found, expected.map(PathBuf::from));
+    }
+
+    #[test]
+    fn who_comes_beside_one_that_has_just_begun_is_not_alone() {
+        let mut starts = StartList::default();
+        let start = Instant::now();
+        let enter =
+            |starts: &mut StartList, millis| starts.enter(start + Duration::from_millis(millis));
+        let (first, alone) = enter(&mut starts, 0);
+        assert!(alone && !enter(&mut starts, 49).1);
+        assert!(enter(&mut starts, 200).1, "those before are no longer young");
+        let (last, _) = enter(&mut starts, 210);
+        for number in [first, last - 1, last] {
+            starts.leave(number);
+        }
+        assert!(enter(&mut starts, 211).1, "they have ended");
+        starts.note(start + Duration::from_millis(300), SOON);
+        assert!(enter(&mut starts, 400).1);
+        starts.note(start + Duration::from_millis(500), SOON * 2);
+        assert!(!enter(&mut starts, 999).1 && enter(&mut starts, 1050).1, "the host was busy");
+    }
+
+    #[test]
+    fn an_entry_ends_when_it_is_dropped() {
+        let starts = RecentStarts::default();
+        let first = starts.enter();
+        assert!(first.is_alone() && !starts.enter().is_alone());
+        drop(first);
+        assert!(starts.enter().is_alone());
+        assert!(RecentStarts::default().enter().is_alone(), "each host has its own");
     }
 }

@@ -8,17 +8,18 @@ use std::time::Duration;
 
 use rustix::process::{Pid, getpid};
 
-use super::guardian::ServerProcessFilter;
-use super::host::Host;
-use super::keeper::{FileRole, KeeperClient, KeptJob, ReceivedJob};
-use super::processes::{self, ProcStat, ProcessKey, ProcessSnapshot};
-use super::sandbox::job_resources::{JobResources, SavedResources};
-use super::sandbox::scratch;
-use super::saved_process::{SavedProcess, parse_pid};
-use super::spawn::Process;
-use super::stdio::{InputPipe, OutputPipe, PipelineReport};
-use super::tree::members::TreeIdentity;
-use super::tree::{LeaderProcess, ProcessTree};
+use crate::guardian::ServerProcessFilter;
+use crate::host::Host;
+use crate::keeper::{FileRole, KeeperClient, KeptJob, ReceivedJob};
+use crate::processes::{self, ProcStat, ProcessKey, ProcessSnapshot};
+use crate::sandbox::job_resources::{JobResources, SavedResources};
+use crate::sandbox::scratch;
+use crate::saved_process::{SavedProcess, parse_pid};
+use crate::shell::PipelineReport;
+use crate::spawn::Process;
+use crate::stdio::{InputPipe, OutputPipe};
+use crate::tree::members::TreeIdentity;
+use crate::tree::{LeaderProcess, ProcessTree};
 
 /// The time that processes which no job owns may take to end.
 const END_LIMIT: Duration = Duration::from_secs(5);

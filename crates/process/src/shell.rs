@@ -1,20 +1,23 @@
-//! The choice of the shell that runs a text, its command line, the PATH of a login shell, and
-//! suggestions for commands that do not exist.
+//! The choice of the shell that runs a text, its command line, the exit codes that it reports, the PATH
+//! of a login shell, and suggestions for commands that do not exist.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{LazyLock, mpsc};
 use std::time::Duration;
-use std::{fs, thread};
+use std::{fs, io, thread};
 
-use rustix::fs::{Access, AtFlags, CWD, accessat};
+use rustix::fs::{Access, AtFlags, CWD, MemfdFlags, accessat, memfd_create};
+use rustix::io::pread;
 
-use super::stdio::{REPORT_FD, ReportMode};
+use crate::launch::ReportMode;
+use crate::stdio::move_above_standard_files;
 
 /// The shell that runs shell text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -452,8 +455,61 @@ fn is_shell(place: &str) -> bool {
     place.rsplit('/').next().is_some_and(|name| name.trim_start_matches('-').ends_with("sh"))
 }
 
+// The exit codes of a shell's last pipeline, as the shell itself reports them.
+
+/// The file descriptor under which the shell finds the file for its report. High, so that it is in
+/// nobody's way; programs that the shell runs inherit it.
+pub(crate) const REPORT_FD: i32 = 61;
+
+const MOST_BYTES: usize = 4096;
+
+/// The file in which a shell leaves the exit codes of its last pipeline.
+#[derive(Debug)]
+pub struct PipelineReport {
+    file: OwnedFd,
+}
+
+impl PipelineReport {
+    pub(crate) fn create() -> io::Result<Self> {
+        let file = memfd_create("pipeline", MemfdFlags::CLOEXEC)?;
+        Ok(Self { file: move_above_standard_files(file)? })
+    }
+
+    pub(crate) fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// Takes over the file of a process that an earlier server started.
+    pub(crate) const fn restore(file: OwnedFd) -> Self {
+        Self { file }
+    }
+
+    /// Returns the codes, first command first; call it after the leader ended.
+    ///
+    /// Empty if the last command was not a pipeline, or if the shell reported nothing: it was
+    /// killed, replaced itself by `exec`, or had an EXIT trap of its own.
+    #[must_use]
+    pub fn read(self) -> Vec<i32> {
+        let mut text = [0; MOST_BYTES];
+        let length = pread(&self.file, &mut text, 0).unwrap_or(0);
+        parse_codes(&String::from_utf8_lossy(text.get(..length).unwrap_or_default()))
+    }
+}
+
+/// Parses a report. Anything but two or more codes is not a report: the text comes from the job.
+fn parse_codes(text: &str) -> Vec<i32> {
+    let codes: Result<Vec<i32>, _> = text.split_ascii_whitespace().map(str::parse).collect();
+    codes.ok().filter(|codes| codes.len() > 1).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::process::Command;
+
+    use proptest::prelude::*;
+    use tempfile::TempDir;
+
     use super::*;
 
     #[track_caller]
@@ -523,11 +579,6 @@ mod tests {
         assert_eq!(report("fish"), ReportMode::None);
         assert_eq!(build_invocation(&ShellChoice::Path("/usr/bin/zsh".into()), "x").arg0, "zsh");
     }
-}
-
-#[cfg(test)]
-mod login_path_tests {
-    use super::*;
 
     #[test]
     fn a_login_shell_prints_what_its_start_up_files_add() {
@@ -546,17 +597,6 @@ mod login_path_tests {
         assert!(is_on_path("sh", OsStr::new(DESKTOP_PATH)));
         assert!(!is_on_path("tool", dir.path().as_os_str()));
     }
-}
-
-#[cfg(test)]
-mod similar_tests {
-    use std::os::unix::fs::PermissionsExt;
-    use std::process::Command;
-
-    use proptest::prelude::*;
-    use tempfile::TempDir;
-
-    use super::*;
 
     /// A directory of executables with these names, and one file that is not executable.
     fn programs(names: &[&str]) -> TempDir {
@@ -678,6 +718,15 @@ mod similar_tests {
         fn any_text_is_accepted(text in ".*", name in "\\PC{0,80}") {
             prop_assert!(find_missing_command(&text).is_none_or(|found| text.contains(found)));
             prop_assert!(similar_commands(&name, OsStr::new("/nowhere"), 3).len() <= 3);
+        }
+    }
+
+    #[test]
+    fn only_a_pipeline_is_a_report() {
+        assert_eq!(parse_codes("1 0 "), [1, 0]);
+        assert_eq!(parse_codes("0 141 2\n"), [0, 141, 2]);
+        for text in ["", "0 ", "1 x", "99999999999 0", "\u{fffd} 1 2"] {
+            assert_eq!(parse_codes(text), [0; 0], "{text}");
         }
     }
 }

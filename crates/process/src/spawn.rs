@@ -14,23 +14,23 @@ use rustix::fs::{Access, AtFlags, FileType, accessat, statat};
 use rustix::io::Errno;
 use rustix::process::Pid;
 
-use super::child_defaults::{JOB_VARIABLE, ProcessTag};
-use super::children::{Child, Children};
-use super::cwd::{self, Cwd};
-use super::guardian::guardian_main;
-use super::host::Host;
-use super::keeper::{FileRole, KeptFile, KeptJob};
-use super::launch::{EnvVariable, ProcessLaunch};
-use super::sandbox::job_resources::{JobResources, SandboxResources};
-use super::saved_process::SavedProcess;
-use super::spawner::{NamespacedLeader, PidNamespace, spawner_main};
-use super::stdio::{ChildStdio, InputPipe, OutputPipe, PipelineReport, ReportMode, StdioPipes};
-use super::syscalls::{self, FileAction, PosixSpawnPlan};
-use super::tree::members::{TreeEvidence, TreeIdentity};
-use super::tree::{self, LeaderProcess, ProcessTree};
-use super::vfork_spawn::{SpawnFailure, SpawnRequest, SpawnStep, SpawnedChild};
+use crate::child_defaults::{JOB_VARIABLE, ProcessTag};
+use crate::children::{Child, Children};
 use crate::confinement::Backend;
-use crate::start_error::{StartError, describe_open_file_limit};
+use crate::guardian::guardian_main;
+use crate::host::Host;
+use crate::keeper::{FileRole, KeptFile, KeptJob};
+use crate::launch::{self, Cwd, EnvVariable, ProcessLaunch, ReportMode, StartError};
+use crate::load::describe_open_file_limit;
+use crate::sandbox::job_resources::{JobResources, SandboxResources};
+use crate::saved_process::SavedProcess;
+use crate::shell::PipelineReport;
+use crate::spawner::{NamespacedLeader, PidNamespace, spawner_main};
+use crate::stdio::{ChildStdio, InputPipe, OutputPipe, StdioPipes};
+use crate::syscalls::{self, FileAction, PosixSpawnPlan};
+use crate::tree::members::{TreeEvidence, TreeIdentity};
+use crate::tree::{self, LeaderProcess, ProcessTree};
+use crate::vfork_spawn::{SpawnFailure, SpawnRequest, SpawnStep, SpawnedChild};
 
 /// The PATH that a shell searches if none is set.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -124,7 +124,7 @@ impl Host {
         let own;
         let cwd = match &launch.cwd {
             Cwd::Path(path) => {
-                own = cwd::open_directory(path, self.local_dirs())?;
+                own = launch::open_directory(path, self.local_dirs())?;
                 own.as_fd()
             }
             Cwd::Opened(directory) => directory.as_fd(),
@@ -298,7 +298,7 @@ impl SpawnContext<'_> {
         let why = || io::Error::from(errno).to_string();
         match step {
             SpawnStep::Program => self.explain(errno),
-            SpawnStep::Directory => cwd::bad_cwd(self.launch.cwd.path(), errno),
+            SpawnStep::Directory => launch::bad_cwd(self.launch.cwd.path(), errno),
             SpawnStep::Request | SpawnStep::Clone | SpawnStep::Files | SpawnStep::Session => {
                 StartError::System {
                     program: to_text(&self.launch.program),
@@ -591,7 +591,7 @@ mod tests {
 
     use super::*;
     use crate::host::tests::host;
-    use crate::start_error::StartError;
+    use crate::launch::StartError;
     use crate::{
         ExitKind, InputWait, LaunchStdin, OpenedDir, SandboxSpec, StreamMode, TerminalSize,
         TreeActivity, cgroup, shell,

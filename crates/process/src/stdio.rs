@@ -11,16 +11,16 @@ use std::{io, iter};
 
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{MemfdFlags, memfd_create};
-use rustix::io::{Errno, fcntl_dupfd_cloexec, ioctl_fionbio, pread, retry_on_intr};
+use rustix::io::{Errno, fcntl_dupfd_cloexec, ioctl_fionbio, retry_on_intr};
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
-use rustix::termios::{LocalModes, tcgetattr};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, Interest, ReadBuf};
 
-use super::keeper::KeptFile;
-use super::syscalls;
-use super::terminal::{PtyPair, TerminalResizer, TerminalSize};
+use crate::keeper::KeptFile;
+use crate::launch::{LaunchStdin, StreamMode, TerminalSize};
+use crate::syscalls;
 
 /// The output of a process. It ends when no process can write any more, not when the leader ends.
 #[derive(Debug)]
@@ -486,91 +486,6 @@ fn pipe_name(file: &OwnedFd) -> Option<PathBuf> {
     Some(format!("pipe:[{inode}]").into())
 }
 
-// The exit codes of a shell's last pipeline, as the shell itself reports them.
-
-/// The file descriptor under which the shell finds the file for its report. High, so that it is in
-/// nobody's way; programs that the shell runs inherit it.
-pub(crate) const REPORT_FD: i32 = 61;
-
-const MOST_BYTES: usize = 4096;
-
-/// The file in which a shell leaves the exit codes of its last pipeline.
-#[derive(Debug)]
-pub struct PipelineReport {
-    file: OwnedFd,
-}
-
-impl PipelineReport {
-    pub(crate) fn create() -> io::Result<Self> {
-        let file = memfd_create("pipeline", MemfdFlags::CLOEXEC)?;
-        Ok(Self { file: move_above_standard_files(file)? })
-    }
-
-    pub(crate) fn file(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
-    }
-
-    /// Takes over the file of a process that an earlier server started.
-    pub(crate) const fn restore(file: OwnedFd) -> Self {
-        Self { file }
-    }
-
-    /// Returns the codes, first command first; call it after the leader ended.
-    ///
-    /// Empty if the last command was not a pipeline, or if the shell reported nothing: it was
-    /// killed, replaced itself by `exec`, or had an EXIT trap of its own.
-    #[must_use]
-    pub fn read(self) -> Vec<i32> {
-        let mut text = [0; MOST_BYTES];
-        let length = pread(&self.file, &mut text, 0).unwrap_or(0);
-        parse_codes(&String::from_utf8_lossy(text.get(..length).unwrap_or_default()))
-    }
-}
-
-/// Parses a report. Anything but two or more codes is not a report: the text comes from the job.
-fn parse_codes(text: &str) -> Vec<i32> {
-    let codes: Result<Vec<i32>, _> = text.split_ascii_whitespace().map(str::parse).collect();
-    codes.ok().filter(|codes| codes.len() > 1).unwrap_or_default()
-}
-
-/// The standard input of a process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LaunchStdin {
-    /// No input: the first read finds the end.
-    Null,
-    /// A pipe from the server.
-    Pipe,
-    /// The standard input of the server itself.
-    Inherited,
-    /// A new terminal of this size, which is also its output and its controlling terminal.
-    Terminal(TerminalSize),
-}
-
-/// The pipes of a process's standard output and standard error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum StreamMode {
-    /// Both are the same pipe: the order in which the process writes to them is kept.
-    Merged,
-    /// Each is a pipe of its own. Bytes that wait in both pipes are read in any order.
-    Separate,
-}
-
-impl StreamMode {
-    /// Each value with its wire name.
-    pub const WORDS: [(&'static str, Self); 2] =
-        [("merged", Self::Merged), ("separate", Self::Separate)];
-}
-
-/// The reporting of the exit codes of a process's last pipeline.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReportMode {
-    /// The codes are not reported.
-    None,
-    /// The codes are reported: [`super::shell::build_invocation`] has wrapped the text.
-    Pipeline,
-}
-
 /// The files that a new process starts with. Outputs are `None` if a terminal is both.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ChildFiles<'a> {
@@ -583,16 +498,43 @@ pub(crate) struct ChildFiles<'a> {
     pub(crate) report: Option<BorrowedFd<'a>>,
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Changes the size of a job's terminal, also while the job does not read its input.
+#[derive(Debug)]
+pub struct TerminalResizer(OwnedFd);
 
-    #[test]
-    fn only_a_pipeline_is_a_report() {
-        assert_eq!(parse_codes("1 0 "), [1, 0]);
-        assert_eq!(parse_codes("0 141 2\n"), [0, 141, 2]);
-        for text in ["", "0 ", "1 x", "99999999999 0", "\u{fffd} 1 2"] {
-            assert_eq!(parse_codes(text), [0; 0], "{text}");
-        }
+impl TerminalResizer {
+    /// Gives the terminal this size.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub fn resize(&self, size: TerminalSize) -> io::Result<()> {
+        set_size(&self.0, size)
     }
+}
+
+/// A pseudoterminal: our side, which does not block, and the path of the process's side.
+///
+/// We never open the process's side, so that reading ends when the last process has closed it.
+#[derive(Debug)]
+struct PtyPair {
+    ours: OwnedFd,
+    theirs: CString,
+}
+
+impl PtyPair {
+    fn open(size: TerminalSize) -> io::Result<Self> {
+        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+        grantpt(&ours)?;
+        unlockpt(&ours)?;
+        ioctl_fionbio(&ours, true)?;
+        set_size(&ours, size)?;
+        let theirs = ptsname(&ours, Vec::new())?;
+        Ok(Self { ours, theirs })
+    }
+}
+
+/// Gives this size to a terminal; its foreground processes get SIGWINCH.
+fn set_size(terminal: &OwnedFd, size: TerminalSize) -> io::Result<()> {
+    let TerminalSize { rows: ws_row, columns: ws_col } = size;
+    Ok(tcsetwinsize(terminal, Winsize { ws_row, ws_col, ws_xpixel: 0, ws_ypixel: 0 })?)
 }

@@ -1,24 +1,23 @@
 //! The choice of a job's backend: the strongest that the host supports.
 
 use std::ffi::CString;
-use std::fmt;
-use std::io;
 use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
+use std::{fmt, io};
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use thiserror::Error;
 
+use super::landlock;
 use super::mounts::Mount;
-use super::seccomp::SocketRules;
-use super::{landlock, seccomp};
+use super::seccomp::{self, SocketRules};
 use crate::confinement::{
     Backend, Confinement, GrantedConfinement, NetworkAccess, ResourceLimits, SandboxProfile,
 };
+use crate::load::ProbeError;
 use crate::spawner::{NamespacedLeader, Spawner};
-use crate::start_error::ProbeError;
 use crate::stdio::ChildFiles;
 use crate::vfork_spawn::{SandboxRules, SpawnFailure, SpawnRequest, SpawnStep};
 

@@ -20,10 +20,9 @@ use crate::cgroup::{Cgroups, JobCgroup, SavedCgroup};
 use crate::children::Children;
 use crate::confinement::{Backend, SandboxProfile};
 use crate::keeper::{FileRole, SavedPath, restore_paths};
-use crate::launch::{ProcessLaunch, SandboxSpec};
+use crate::launch::{ProcessLaunch, SandboxSpec, StartError};
 use crate::processes::{self, pid_number};
 use crate::spawner::{PidNamespace, RestoredInit};
-use crate::start_error::StartError;
 use crate::vfork_spawn::SandboxRules;
 
 /// The cgroup and the directories of one job. Dropped when no process of the job is left.

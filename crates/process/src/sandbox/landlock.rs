@@ -1,10 +1,9 @@
 //! Landlock: limits where a process and everything that it starts may write.
 #![expect(unsafe_code, reason = "the system call itself, for a process that must not allocate")]
 
-use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::thread;
+use std::{io, thread};
 
 use landlock::{
     ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible as _, Errno,
@@ -13,7 +12,7 @@ use landlock::{
 };
 
 use crate::confinement::NetworkAccess;
-use crate::start_error::ProbeError;
+use crate::load::ProbeError;
 use crate::syscalls;
 
 /// The allowed writes; all other ways of writing that Landlock knows are refused. Reading is not

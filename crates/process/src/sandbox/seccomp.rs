@@ -13,7 +13,7 @@ use libc::{
 use seccompiler::{BpfProgram, Error, apply_filter, sock_filter};
 
 use crate::confinement::{Backend, Confinement, NetworkAccess, SandboxProfile};
-use crate::start_error::ProbeError;
+use crate::load::ProbeError;
 
 // The rules as a program for the kernel.
 //
@@ -586,7 +586,6 @@ mod program_tests {
     use proptest::prelude::*;
 
     use super::*;
-    use super::{NetworkSockets, SeccompRules, SocketRules, UnixSockets, refused_calls};
     use crate::confinement::SandboxProfile;
 
     const SERVER: i32 = 4711;
@@ -710,17 +709,15 @@ mod tests {
     //! Filters on threads of this process: a filter ends with its thread. What is refused must have
     //! been possible without it.
 
-    use std::fs;
     use std::os::fd::AsRawFd as _;
     use std::os::unix::net::UnixStream;
     use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
     use std::path::Path;
     use std::process::{Child, Command, Output, Stdio};
-    use std::thread;
+    use std::{fs, thread};
 
     use libc::c_long;
 
-    use super::refused_calls;
     use super::*;
     use crate::confinement::{Backend, Confinement, NetworkAccess, SandboxProfile};
 

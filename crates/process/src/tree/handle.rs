@@ -191,7 +191,7 @@ impl ProcessTree {
     /// Reads the load of the host that the tree runs on; `None` if the kernel does not report it.
     #[must_use]
     pub fn read_host_load(&self) -> Option<HostLoad> {
-        load::read_host_load(&self.identity.trees().cgroups)
+        load::read_host_load(self.identity.trees().cgroups.jobs_cpu())
     }
 
     /// Releases what was held for an empty tree, and ends the orphans that could only have been its

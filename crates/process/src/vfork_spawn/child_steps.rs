@@ -14,18 +14,16 @@ use rustix::io::{Errno, retry_on_intr};
 use rustix::process::{Resource, fchdir, getrlimit, ioctl_tiocsctty, setrlimit, setsid};
 use rustix::thread::set_no_new_privs;
 
-use super::clone;
-use super::clone::{ALL_SIGNALS, ProgramImage, SignalSet, unshare_files};
+use super::clone::{self, ALL_SIGNALS, ProgramImage, SignalSet, unshare_files};
 use crate::child_defaults::{ChildDefaults, ProcessTag};
 use crate::confinement::{Backend, Confinement, NetworkAccess, ResourceLimits};
 use crate::launch::EnvVariable;
-use crate::sandbox::landlock::FileRules;
+use crate::sandbox::landlock::{self, FileRules};
 use crate::sandbox::limits;
 use crate::sandbox::mounts::Mount;
-use crate::sandbox::seccomp::{NetworkSockets, SeccompFilter, SeccompRules, SocketRules};
-use crate::sandbox::{landlock, seccomp};
+use crate::sandbox::seccomp::{self, NetworkSockets, SeccompFilter, SeccompRules, SocketRules};
+use crate::shell::REPORT_FD;
 use crate::stdio::ChildFiles;
-use crate::stdio::REPORT_FD;
 
 /// Runs all steps of a leader that needs no namespaces.
 pub(crate) fn run(

@@ -11,13 +11,13 @@ use rustix::io::{DupFlags, Errno, dup3, fcntl_dupfd_cloexec};
 use rustix::process::Pid;
 use rustix::system::uname;
 
-use super::child_steps::{ChildSetup, FilterCache, SpawnFailure, SpawnRequest, SpawnStep};
-use super::clone::{FileTable, StackPool, spawn_child, spawn_child_in_cgroup};
-use super::{child_steps, clone};
+use super::child_steps::{self, ChildSetup, FilterCache, SpawnFailure, SpawnRequest, SpawnStep};
+use super::clone::{self, FileTable, StackPool, spawn_child, spawn_child_in_cgroup};
 use crate::child_defaults::ChildDefaults;
 use crate::children::{Child, Children};
 use crate::sandbox::landlock;
-use crate::stdio::{ChildFiles, REPORT_FD};
+use crate::shell::REPORT_FD;
+use crate::stdio::ChildFiles;
 
 /// The exit code of a shell that cannot execute its program.
 const NOT_EXECUTED: i32 = 127;
