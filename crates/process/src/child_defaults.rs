@@ -1,9 +1,15 @@
-//! The process-wide state that the server sets up once for all its jobs.
+//! The process-wide state that the server sets up once for all its jobs: limits, tag, and out-of-memory
+//! scores.
 
 use std::ffi::{CStr, CString};
-use std::io;
+use std::fs::{self, File, OpenOptions};
 use std::os::fd::{AsFd as _, BorrowedFd};
-use std::time::Duration;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
@@ -12,12 +18,10 @@ use rustix::process::{
     set_dumpable_behavior, setpriority_process, setrlimit,
 };
 
-use super::keeper::ServerIdentity;
-use super::launch::EnvVariable;
-use super::oom_score::OwnScore;
-use super::processes::ProcessKey;
-use super::syscalls::{FileAction, PosixSpawnPlan};
-use super::{processes, syscalls};
+use crate::keeper::ServerIdentity;
+use crate::launch::EnvVariable;
+use crate::processes::{self, ProcessKey, ProcessTag};
+use crate::syscalls::{self, FileAction, PosixSpawnPlan};
 
 /// The variable that marks every process of a job in its environment. It is not a setting: a server
 /// that runs inside a job is not configured by it.
@@ -40,7 +44,7 @@ const FIRST_NICE: i32 = -10;
 pub(crate) struct ChildDefaults {
     tag: HostTag,
     /// The limit on open files that the server was started with.
-    open_files: Rlimit,
+    pub(crate) open_files: Rlimit,
     /// The server's out-of-memory score, which is raised while jobs are created so that they
     /// inherit it; `None` if the kernel has no such scores.
     pub(crate) score: Option<OwnScore>,
@@ -107,11 +111,6 @@ impl ChildDefaults {
         }
     }
 
-    #[cfg(test)]
-    pub(crate) const fn open_files_at_start(&self) -> Rlimit {
-        self.open_files
-    }
-
     pub(crate) const fn tag(&self) -> HostTag {
         self.tag
     }
@@ -152,14 +151,14 @@ impl ChildDefaults {
     /// Makes sure that a job which the server created has the score of jobs.
     pub(crate) fn ensure_job_score(&self, pid: Pid) {
         if let Some(score) = &self.score {
-            score.ensure_on(pid);
+            score.report(score.ensure_on(pid));
         }
     }
 
     /// Checks the score of a process that the spawner created: it inherits the spawner's.
     pub(crate) fn check_job_score(&self, pid: Pid) {
         if let Some(score) = &self.score {
-            score.check(pid);
+            score.report(score.check(pid));
         }
     }
 
@@ -263,71 +262,276 @@ pub fn wait_for_child_exit(limit: Option<Duration>) -> io::Result<bool> {
     Ok(syscalls::take_child_signal(limit)?)
 }
 
-// A number that a tree carries in an inherited resource limit.
-//
-// The soft limit on real-time CPU use (RLIMIT_RTTIME, in microseconds) means nothing to ordinary
-// processes, survives `fork`, `exec`, `setsid` and `env -i`, and can be read for any process. A
-// value of millions of years means nothing to real-time processes either.
+/// The difference between the score of a job and that of its server.
+const JOB_SCORE_OFFSET: i32 = 300;
+const MAX_SCORE: i32 = 1000;
 
-/// A server (upper bits) and one of its children (lower bits).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ProcessTag(u64);
+const OWN_SCORE_FILE: &str = "/proc/self/oom_score_adj";
 
-const CHILD_BITS: u32 = 24;
-/// A number far above any limit that somebody would set, and below the range of signed readers.
-const BASE: u64 = 1 << 62;
+/// The time that one process waits for the kernel to finish with another: longer than any
+/// scheduling delay.
+const SCORE_PATIENCE: Duration = Duration::from_millis(200);
 
-impl ProcessTag {
-    /// Creates the server's own tag from a random number.
-    pub(crate) const fn for_server(random: u64) -> Self {
-        Self(BASE | ((random << CHILD_BITS) & (BASE - 1)))
+/// Attempts without a pause: on another processor the kernel is done within microseconds.
+const BUSY_ATTEMPTS: u32 = 20;
+const SCORE_PAUSE: Duration = Duration::from_micros(50);
+
+/// Returns the score of the jobs of a server with this score.
+fn job_score_for(own: i32) -> i32 {
+    own.saturating_add(JOB_SCORE_OFFSET).min(MAX_SCORE)
+}
+
+/// Raises the score of this process, from which jobs inherit everything, to that of jobs.
+pub(crate) fn raise_own_score() -> io::Result<()> {
+    fs::write(OWN_SCORE_FILE, job_score_for(read_score_file(OWN_SCORE_FILE.as_ref())?).to_string())
+}
+
+/// The out-of-memory score of this process, which is raised while jobs are created: when memory is
+/// short, the kernel ends jobs before their server.
+///
+/// A child inherits the score that its parent has at the moment of `clone`. It cannot raise the
+/// score itself before it runs its program: until then it lives in the memory of a server that is
+/// not dumpable, and the files in /proc of such a process belong to root. So the server raises its
+/// own score for that moment. Any process may do that, and may go back to its former value.
+#[derive(Debug)]
+pub(crate) struct OwnScore {
+    /// The file with the score, opened before this process becomes non-dumpable; `None` if it
+    /// already was.
+    file: Option<File>,
+    state: Mutex<ScoreState>,
+}
+
+#[derive(Debug, Default)]
+struct ScoreState {
+    /// One flag for each creation in progress: `true` once it no longer needs the raised score.
+    creations: Vec<Arc<AtomicBool>>,
+    /// The score to restore; `None` while it is not raised.
+    before: Option<i32>,
+    /// `true` once the score could not be restored: it is not raised again.
+    is_broken: bool,
+    /// Scores that could not be set or restored since [`OwnScore::take_failures`].
+    failures: u64,
+}
+
+impl OwnScore {
+    /// Opens the score of this process. Call it while the process is still dumpable.
+    ///
+    /// # Errors
+    /// If the kernel has no such scores.
+    fn open() -> io::Result<Self> {
+        read_score_file(OWN_SCORE_FILE.as_ref())?;
+        Ok(Self::in_file(OpenOptions::new().read(true).write(true).open(OWN_SCORE_FILE).ok()))
     }
 
-    /// Returns the tag of the server's child with this serial number.
-    pub(crate) const fn for_child(self, serial: u32) -> Self {
-        let low = (1 << CHILD_BITS) - 1;
-        Self((self.0 & !low) | (serial as u64 & low))
+    fn in_file(file: Option<File>) -> Self {
+        Self { file, state: Mutex::default() }
     }
 
-    /// Returns the serial number of the child, 0 for the server itself.
-    pub(crate) const fn child_serial(self) -> u32 {
-        // The mask leaves 24 bits.
-        (self.0 & ((1 << CHILD_BITS) - 1)) as u32
+    /// Raises the score for the creation of a job, until the returned guard is dropped. The job
+    /// sets `exists` first of all, and inherits the score of jobs. If the score cannot be raised,
+    /// nothing happens, and [`Self::ensure_on`] sets it later.
+    ///
+    /// A creation can take very long, for example from a disk that does not answer. Once its
+    /// process exists, it no longer keeps the score raised: see [`Self::restore`].
+    pub(crate) fn raise(&self, exists: Arc<AtomicBool>) -> RaisedScore<'_> {
+        if let Some(file) = &self.file {
+            let mut state = self.state();
+            if state.raise(file).is_ok() {
+                state.creations.push(Arc::clone(&exists));
+            }
+        }
+        RaisedScore { score: self, exists }
     }
 
-    pub(crate) const fn is_server_tag(self) -> bool {
-        self.0.trailing_zeros() >= CHILD_BITS
+    /// Restores the score unless a creation needs it raised.
+    pub(crate) fn restore(&self) {
+        self.state().restore_if_idle(self.file.as_ref());
     }
 
-    pub(crate) const fn is_same_server(self, other: Self) -> bool {
-        self.0 >> CHILD_BITS == other.0 >> CHILD_BITS
+    /// Keeps the normal score until the returned guard is dropped, for a child that is not a job.
+    /// Creations of jobs wait meanwhile; this call waits until the processes of creations in
+    /// progress exist.
+    pub(crate) fn hold_normal(&self) -> impl Drop + '_ {
+        let mut state = self.state();
+        let deadline = Instant::now() + SCORE_PATIENCE;
+        while !state.is_idle() && Instant::now() < deadline {
+            thread::sleep(SCORE_PAUSE);
+        }
+        state.restore(self.file.as_ref());
+        state
     }
 
-    /// Returns the number that the guardian's command line and the record use.
-    pub(crate) const fn to_number(self) -> u64 {
-        self.0
+    /// Makes sure that a job has its score. It already has, unless the server could not raise its
+    /// own; then the program already runs. The children that it has by then get the score too, and
+    /// later ones inherit it; only a child that is being forked at this very moment is missed.
+    fn ensure_on(&self, pid: Pid) -> io::Result<()> {
+        let score = self.job_score()?;
+        if check_score(pid, score).is_ok() {
+            return Ok(());
+        }
+        put_on_program(pid, score)?;
+        let children = processes::children_of(pid).unwrap_or_default();
+        children.into_iter().try_for_each(|child| put_on_program(child, score))
     }
 
-    /// Returns the tag with this number, or `None` if the number is not a tag.
-    pub(crate) const fn from_number(number: u64) -> Option<Self> {
-        if number >> 62 == 1 { Some(Self(number)) } else { None }
+    /// Checks that a job has at least its score.
+    fn check(&self, pid: Pid) -> io::Result<()> {
+        check_score(pid, self.job_score()?)
     }
 
-    /// Reads the tag that a process carries.
-    pub(crate) fn read(pid: Pid) -> Option<Self> {
-        processes::realtime_limit(pid).and_then(Self::from_number)
+    /// Returns the number of scores that could not be set or restored since the last call.
+    pub(crate) fn take_failures(&self) -> u64 {
+        std::mem::take(&mut self.state().failures)
     }
 
-    /// Sets the tag on a process; `None` is this process. Returns `false` if the host does not
-    /// allow it.
-    pub(crate) fn put_on(self, pid: Option<Pid>) -> bool {
-        let maximum = getrlimit(Resource::Rttime).maximum;
-        prlimit(pid, Resource::Rttime, Rlimit { current: Some(self.0), maximum }).is_ok()
+    fn report(&self, result: io::Result<()>) {
+        if let Err(error) = result {
+            let why = error.to_string();
+            tracing::warn!(?why, "the out-of-memory score of a job could not be raised");
+            self.state().failures += 1;
+        }
     }
+
+    fn job_score(&self) -> io::Result<i32> {
+        let own = match (self.state().before, &self.file) {
+            (Some(before), _) => before,
+            (None, Some(file)) => read_score(file)?,
+            (None, None) => read_score_file(OWN_SCORE_FILE.as_ref())?,
+        };
+        Ok(job_score_for(own))
+    }
+
+    fn state(&self) -> MutexGuard<'_, ScoreState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ScoreState {
+    fn raise(&mut self, file: &File) -> io::Result<()> {
+        if self.is_broken {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        if self.before.is_none() {
+            // Read each time: an administrator may have changed it.
+            let own = read_score(file)?;
+            write_score(file, job_score_for(own))?;
+            self.before = Some(own);
+        }
+        Ok(())
+    }
+
+    /// `true` if no creation needs the raised score.
+    fn is_idle(&self) -> bool {
+        self.creations.iter().all(|exists| exists.load(Ordering::Acquire))
+    }
+
+    fn restore_if_idle(&mut self, file: Option<&File>) {
+        if self.is_idle() {
+            self.restore(file);
+        }
+    }
+
+    fn restore(&mut self, file: Option<&File>) {
+        let (Some(before), Some(file)) = (self.before, file) else { return };
+        self.before = None;
+        if let Err(error) = write_score(file, before) {
+            self.is_broken = true;
+            self.failures += 1;
+            let why = error.to_string();
+            tracing::error!(?why, "the out-of-memory score of the server could not be restored");
+        }
+    }
+}
+
+/// A guard that keeps the server's score raised for one creation.
+#[derive(Debug)]
+pub(crate) struct RaisedScore<'a> {
+    score: &'a OwnScore,
+    exists: Arc<AtomicBool>,
+}
+
+impl Drop for RaisedScore<'_> {
+    fn drop(&mut self) {
+        // Set here too: if the creation failed, there is no process to set it.
+        self.exists.store(true, Ordering::Release);
+        let mut state = self.score.state();
+        state.creations.retain(|exists| !Arc::ptr_eq(exists, &self.exists));
+        state.restore_if_idle(self.score.file.as_ref());
+    }
+}
+
+/// Sets the score of a process that already runs its program. The kernel lets the parent go on
+/// before it gives the files in /proc of the new program to its user. Until then they cannot be
+/// opened, so the parent tries again. A program that may not be read, or that changes its user, is
+/// refused permanently.
+fn put_on_program(pid: Pid, score: i32) -> io::Result<()> {
+    let file = score_file(pid);
+    let text = score.to_string();
+    let deadline = Instant::now() + SCORE_PATIENCE;
+    let mut attempts = 0;
+    loop {
+        match fs::write(&file, &text) {
+            Err(error) if is_refused(&error) && Instant::now() < deadline => {}
+            Err(error) if is_gone(&error) => return Ok(()),
+            written => return written,
+        }
+        attempts += 1;
+        if attempts > BUSY_ATTEMPTS {
+            // The files of a process that has ended belong to root until it is reaped.
+            if !processes::stat(pid).is_some_and(|stat| stat.is_alive()) {
+                return Ok(());
+            }
+            thread::sleep(SCORE_PAUSE);
+        }
+    }
+}
+
+fn check_score(pid: Pid, least: i32) -> io::Result<()> {
+    match read_score_file(score_file(pid).as_ref()) {
+        Ok(score) if score >= least => Ok(()),
+        Ok(score) => Err(io::Error::other(format!("it has {score} instead of {least}"))),
+        Err(error) if is_gone(&error) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn score_file(pid: Pid) -> String {
+    format!("/proc/{pid}/oom_score_adj")
+}
+
+fn read_score_file(file: &Path) -> io::Result<i32> {
+    parse_score(&fs::read_to_string(file)?)
+}
+
+fn read_score(file: &File) -> io::Result<i32> {
+    let mut bytes = [0; 16];
+    let length = file.read_at(&mut bytes, 0)?;
+    parse_score(&String::from_utf8_lossy(bytes.get(..length).unwrap_or_default()))
+}
+
+fn write_score(file: &File, score: i32) -> io::Result<()> {
+    file.write_all_at(format!("{score}\n").as_bytes(), 0)
+}
+
+fn parse_score(text: &str) -> io::Result<i32> {
+    text.lines().next().unwrap_or_default().trim().parse().map_err(io::Error::other)
+}
+
+fn is_refused(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::PermissionDenied
+}
+
+/// `true` if the process has ended and was reaped: it needs no score.
+fn is_gone(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::NOENT | Errno::SRCH))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
+    use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+
     use super::*;
 
     #[test]
@@ -346,30 +550,113 @@ mod tests {
             assert_eq!(defaults.open_files(Rlimit { current: Some(50), maximum: hard }), expected);
         }
     }
-}
 
-#[cfg(test)]
-mod tag_tests {
-    use super::*;
-    use proptest::prelude::*;
+    /// The score of a process that does not exist, kept in memory.
+    fn in_memory(score: i32) -> OwnScore {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let file = File::from(memfd_create("score", flags).unwrap());
+        write_score(&file, score).unwrap();
+        OwnScore::in_file(Some(file))
+    }
 
-    proptest! {
-        #[test]
-        fn children_share_their_server_and_nothing_else(random: u64, a in 1_u32..1 << 24, b in 1_u32..1 << 24) {
-            let server = ProcessTag::for_server(random);
-            let first = server.for_child(a);
-            let second = server.for_child(b);
-            prop_assert!(server.is_server_tag() && !first.is_server_tag());
-            prop_assert!(first.is_same_server(second) && first.is_same_server(server));
-            prop_assert_eq!(first == second, a == b);
-            prop_assert_eq!(ProcessTag::from_number(first.to_number()), Some(first));
+    fn now(score: &OwnScore) -> i32 {
+        read_score(score.file.as_ref().unwrap()).unwrap()
+    }
+
+    fn flag() -> Arc<AtomicBool> {
+        Arc::new(AtomicBool::new(false))
+    }
+
+    #[test]
+    fn jobs_have_a_higher_score_than_their_server() {
+        for (own, expected) in [(0, 300), (-1000, -700), (699, 999), (800, 1000), (1000, 1000)] {
+            assert_eq!(job_score_for(own), expected);
         }
     }
 
     #[test]
-    fn an_ordinary_limit_is_not_a_tag() {
-        for number in [0, 1, 200_000, 1 << 50, u64::MAX] {
-            assert_eq!(ProcessTag::from_number(number), None, "{number}");
-        }
+    fn the_first_creation_raises_the_score_and_the_last_restores_it() {
+        let score = in_memory(-5);
+        let first = score.raise(flag());
+        let second = score.raise(flag());
+        assert_eq!((now(&score), score.job_score().unwrap()), (295, 295));
+        drop(first);
+        score.restore();
+        assert_eq!(now(&score), 295, "the second may not have started");
+        drop(second);
+        assert_eq!((now(&score), score.job_score().unwrap()), (-5, 295));
+        // An administrator changes it.
+        write_score(score.file.as_ref().unwrap(), 100).unwrap();
+        let third = score.raise(flag());
+        assert_eq!(now(&score), 400);
+        drop(third);
+        assert_eq!(now(&score), 100);
+    }
+
+    #[test]
+    fn a_creation_that_takes_long_keeps_the_score_up_only_until_its_process_exists() {
+        let score = in_memory(0);
+        let exists = flag();
+        let slow = score.raise(Arc::clone(&exists));
+        exists.store(true, Ordering::Release);
+        score.restore();
+        assert_eq!(now(&score), 0);
+        let quick = score.raise(flag());
+        assert_eq!(now(&score), 300);
+        drop(quick);
+        assert_eq!(now(&score), 0);
+        drop(slow);
+        assert_eq!(now(&score), 0);
+    }
+
+    #[test]
+    fn a_child_that_is_not_a_job_is_created_with_the_score_of_the_server() {
+        let score = in_memory(0);
+        let exists = flag();
+        let slow = score.raise(Arc::clone(&exists));
+        thread::scope(|scope| {
+            scope.spawn(|| exists.store(true, Ordering::Release));
+            let kept = score.hold_normal();
+            assert_eq!(now(&score), 0);
+            drop(kept);
+        });
+        drop(slow);
+        assert_eq!(now(&score), 0);
+    }
+
+    #[test]
+    fn a_score_that_could_not_be_restored_is_not_raised_again() {
+        let score = in_memory(0);
+        let raised = score.raise(flag());
+        fcntl_add_seals(score.file.as_ref().unwrap(), SealFlags::WRITE).unwrap();
+        drop(raised);
+        drop(score.raise(flag()));
+        assert_eq!(score.take_failures(), 1);
+        let state = score.state();
+        assert!(state.is_broken && state.before.is_none() && state.creations.is_empty());
+    }
+
+    #[test]
+    fn a_process_that_is_gone_needs_no_score() {
+        let mut child = Command::new("true").spawn().unwrap();
+        let pid = Pid::from_raw(child.id().cast_signed()).unwrap();
+        child.wait().unwrap();
+        let score = in_memory(0);
+        assert!(score.ensure_on(pid).is_ok() && score.check(pid).is_ok());
+        assert!(put_on_program(pid, 300).is_ok());
+    }
+
+    #[test]
+    fn a_program_that_did_not_inherit_its_score_gets_it_later() {
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = Pid::from_raw(child.id().cast_signed()).unwrap();
+        let own = read_score_file(score_file(pid).as_ref()).unwrap();
+        // The highest score that exists, whatever other tests do to ours.
+        let score = in_memory(MAX_SCORE);
+        let set = score.ensure_on(pid);
+        let checked = score.check(pid);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(own <= MAX_SCORE && set.is_ok() && checked.is_ok(), "{set:?} {checked:?}");
     }
 }

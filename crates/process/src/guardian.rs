@@ -21,11 +21,11 @@ use std::{fs, io};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{DumpableBehavior, Pid, getpid, set_dumpable_behavior};
 
-use super::cgroup;
-use super::child_defaults::{ChildDefaults, HostTag, OURSELVES, ProcessTag};
-use super::children::{Child, Children};
-use super::processes::{self, ProcStat, ProcessKey, ProcessSnapshot, TreeScan};
-use super::sandbox::scratch;
+use crate::cgroup;
+use crate::child_defaults::{ChildDefaults, HostTag, OURSELVES};
+use crate::children::{Child, Children};
+use crate::processes::{self, ProcStat, ProcessKey, ProcessSnapshot, ProcessTag, TreeScan};
+use crate::sandbox::scratch;
 
 /// The first argument that makes the program a guardian.
 pub(crate) const GUARDIAN_ARG: &str = "__guardian";

@@ -5,15 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::cgroup::Cgroups;
-use crate::child_defaults::{ChildDefaults, HostTag, ProcessTag};
+use crate::child_defaults::{ChildDefaults, HostTag, OwnScore};
 use crate::children::Children;
 use crate::confinement::Backend;
 use crate::guardian::Guardian;
 use crate::keeper::KeeperClient;
 use crate::launch::{LocalDirs, OpenedDir, ProcessLaunch, SandboxSpec, StartError};
 use crate::load::RecentStarts;
-use crate::oom_score::OwnScore;
-use crate::processes::TreeScan;
+use crate::processes::{ProcessTag, TreeScan};
 use crate::sandbox::SandboxSupport;
 use crate::sandbox::job_resources::{SandboxResources, protected_pids};
 use crate::sandbox::scratch::{ScratchReaper, ScratchRoot};
@@ -377,7 +376,7 @@ pub(crate) mod tests {
         let mut process = host().spawn(&sh("ulimit -n")).unwrap();
         let mut limit = String::new();
         process.stdout.read_to_string(&mut limit).await.unwrap();
-        let expected = host().defaults().open_files_at_start().current;
+        let expected = host().defaults().open_files.current;
         assert_eq!(limit.trim().parse().ok(), expected, "{limit}");
         process.leader.wait().await.unwrap();
     }

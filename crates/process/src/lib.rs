@@ -28,8 +28,6 @@ mod input_wait;
 mod keeper;
 mod launch;
 pub mod load;
-mod oom_score;
-mod other_servers;
 mod processes;
 mod reattach;
 pub mod sandbox;

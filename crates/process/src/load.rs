@@ -9,7 +9,11 @@ use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit, getuid};
 use thiserror::Error;
 
-use crate::processes;
+use crate::processes::{self, parse_kilobytes};
+
+/// The names of lines of /proc/meminfo.
+const AVAILABLE: &str = "MemAvailable:";
+const TOTAL: &str = "MemTotal:";
 
 /// The load of all processes of the host together at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +30,8 @@ pub struct HostLoad {
 ///
 /// Reads what the kernel keeps anyway: it takes the same time however many processes there are.
 pub(crate) fn read_host_load(jobs_cpu: Option<Duration>) -> Option<HostLoad> {
-    let available_bytes = parse_available(&processes::read_short_file("/proc/meminfo").ok()?)?;
+    let meminfo = processes::read_short_file("/proc/meminfo").ok()?;
+    let available_bytes = parse_kilobytes(&meminfo, AVAILABLE)?;
     Some(HostLoad { tasks: host_tasks()?, available_bytes, jobs_cpu })
 }
 
@@ -49,27 +54,15 @@ pub fn newest_task_id() -> Option<u64> {
     processes::read_short_file("/proc/loadavg").ok()?.split_ascii_whitespace().nth(4)?.parse().ok()
 }
 
-fn parse_available(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    kilobytes.checked_mul(1024)
-}
-
 /// Returns the bytes of memory that this process and its jobs may use together, if known.
 #[must_use]
 pub fn total_memory() -> Option<u64> {
-    let host = fs::read_to_string("/proc/meminfo").ok().and_then(|text| parse_mem_total(&text));
+    let meminfo = fs::read_to_string("/proc/meminfo").ok();
+    let host = meminfo.and_then(|text| parse_kilobytes(&text, TOTAL));
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let files = memory_limit_files(&groups);
     let bounds = files.iter().filter_map(|file| fs::read_to_string(file).ok()?.trim().parse().ok());
     bounds.chain(host).min()
-}
-
-/// Parses a line such as `MemTotal:       24567890 kB`.
-fn parse_mem_total(meminfo: &str) -> Option<u64> {
-    let rest = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    let kib: u64 = rest.trim().strip_suffix("kB")?.trim_end().parse().ok()?;
-    kib.checked_mul(1024)
 }
 
 /// Returns the files that may limit our memory: those of our cgroup and of its ancestors.
@@ -420,10 +413,17 @@ mod tests {
     #[test]
     fn the_files_are_parsed() {
         assert_eq!(parse_tasks("0.52 0.58 0.59 3/1234 56789\n"), Some(1234));
-        assert_eq!(parse_available("MemTotal: 9 kB\nMemAvailable:    2048 kB\n"), Some(2 << 20));
+        assert_eq!(
+            parse_kilobytes("MemTotal: 9 kB\nMemAvailable:    2048 kB\n", AVAILABLE),
+            Some(2 << 20)
+        );
         for text in ["", "0.1 0.2 0.3", "0.1 0.2 0.3 7 8", "MemAvailable: much kB", "MemFree: 1 kB"]
         {
-            assert_eq!((parse_tasks(text), parse_available(text)), (None, None), "{text:?}");
+            assert_eq!(
+                (parse_tasks(text), parse_kilobytes(text, AVAILABLE)),
+                (None, None),
+                "{text:?}"
+            );
         }
     }
 
@@ -435,8 +435,11 @@ mod tests {
 
     #[test]
     fn the_memory_of_the_host_is_read() {
-        assert_eq!(parse_mem_total("MemTotal:       1000 kB\nMemFree: 1 kB\n"), Some(1_024_000));
-        assert_eq!(parse_mem_total("MemFree: 1 kB\n"), None);
+        assert_eq!(
+            parse_kilobytes("MemTotal:       1000 kB\nMemFree: 1 kB\n", TOTAL),
+            Some(1_024_000)
+        );
+        assert_eq!(parse_kilobytes("MemFree: 1 kB\n", TOTAL), None);
         assert!(total_memory().is_some_and(|bytes| bytes > 64 << 20));
     }
 

@@ -1,4 +1,5 @@
-//! Processes as /proc shows them. A process that cannot be read counts as gone.
+//! Processes as /proc shows them: their state, their tags, and signals to them. A process that cannot be
+//! read counts as gone.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -9,9 +10,12 @@ use std::time::Duration;
 use std::{fs, io};
 
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
+use rustix::process::{
+    Pid, PidfdFlags, Resource, Rlimit, Signal, getpid, getrlimit, pidfd_open, pidfd_send_signal,
+    prlimit,
+};
 
-use super::syscalls;
+use crate::syscalls;
 
 /// One process, as /proc/PID/stat shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,21 +132,19 @@ pub(crate) fn is_alive(key: ProcessKey) -> bool {
 /// Returns the largest resident set that this process itself has had. The value of `getrusage` may
 /// be that of the process that started us.
 pub(crate) fn own_peak_bytes() -> Option<u64> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kilobytes: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
-    Some(kilobytes * 1024)
+    parse_kilobytes(&fs::read_to_string("/proc/self/status").ok()?, "VmHWM:")
 }
 
 /// Returns the memory of a process, each shared page divided by the number of processes that share
 /// it. Makes the kernel walk over all of it.
 pub(crate) fn proportional_bytes(pid: Pid) -> Option<u64> {
-    parse_proportional(&fs::read_to_string(proc_file(pid, "smaps_rollup")).ok()?)
+    parse_kilobytes(&fs::read_to_string(proc_file(pid, "smaps_rollup")).ok()?, "Pss:")
 }
 
-fn parse_proportional(rollup: &str) -> Option<u64> {
-    let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:"))?;
-    let kilobytes: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
+/// Parses the line of this name, such as `MemTotal:       24567890 kB`. Returns bytes.
+pub(crate) fn parse_kilobytes(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim_end().parse().ok()?;
     kilobytes.checked_mul(1024)
 }
 
@@ -264,7 +266,7 @@ pub(crate) fn has_environment_variable(pid: Pid, matches: impl Fn(&[u8]) -> bool
 }
 
 /// Returns the soft limit on real-time CPU use, which holds the tag.
-pub(crate) fn realtime_limit(pid: Pid) -> Option<u64> {
+fn realtime_limit(pid: Pid) -> Option<u64> {
     parse_realtime_limit(&fs::read_to_string(proc_file(pid, "limits")).ok()?)
 }
 
@@ -362,8 +364,130 @@ pub(crate) fn read_short_file(path: impl AsRef<Path>) -> io::Result<String> {
     Ok(str::from_utf8(text).map_err(io::Error::other)?.to_owned())
 }
 
+/// A number that a tree carries in an inherited resource limit: a server (upper bits) and one of its
+/// children (lower bits).
+///
+/// The soft limit on real-time CPU use (RLIMIT_RTTIME, in microseconds) means nothing to ordinary
+/// processes, survives `fork`, `exec`, `setsid` and `env -i`, and can be read for any process. A
+/// value of millions of years means nothing to real-time processes either.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ProcessTag(u64);
+
+const CHILD_BITS: u32 = 24;
+/// A number far above any limit that somebody would set, and below the range of signed readers.
+const BASE: u64 = 1 << 62;
+
+impl ProcessTag {
+    /// Creates the server's own tag from a random number.
+    pub(crate) const fn for_server(random: u64) -> Self {
+        Self(BASE | ((random << CHILD_BITS) & (BASE - 1)))
+    }
+
+    /// Returns the tag of the server's child with this serial number.
+    pub(crate) const fn for_child(self, serial: u32) -> Self {
+        let low = (1 << CHILD_BITS) - 1;
+        Self((self.0 & !low) | (serial as u64 & low))
+    }
+
+    /// Returns the serial number of the child, 0 for the server itself.
+    pub(crate) const fn child_serial(self) -> u32 {
+        // The mask leaves 24 bits.
+        (self.0 & ((1 << CHILD_BITS) - 1)) as u32
+    }
+
+    pub(crate) const fn is_server_tag(self) -> bool {
+        self.0.trailing_zeros() >= CHILD_BITS
+    }
+
+    pub(crate) const fn is_same_server(self, other: Self) -> bool {
+        self.0 >> CHILD_BITS == other.0 >> CHILD_BITS
+    }
+
+    /// Returns the number that the guardian's command line and the record use.
+    pub(crate) const fn to_number(self) -> u64 {
+        self.0
+    }
+
+    /// Returns the tag with this number, or `None` if the number is not a tag.
+    pub(crate) const fn from_number(number: u64) -> Option<Self> {
+        if number >> 62 == 1 { Some(Self(number)) } else { None }
+    }
+
+    /// Reads the tag that a process carries.
+    pub(crate) fn read(pid: Pid) -> Option<Self> {
+        realtime_limit(pid).and_then(Self::from_number)
+    }
+
+    /// Sets the tag on a process; `None` is this process. Returns `false` if the host does not
+    /// allow it.
+    pub(crate) fn put_on(self, pid: Option<Pid>) -> bool {
+        let maximum = getrlimit(Resource::Rttime).maximum;
+        prlimit(pid, Resource::Rttime, Rlimit { current: Some(self.0), maximum }).is_ok()
+    }
+}
+
+/// The most generations that are examined.
+const MAX_DEPTH: usize = 1000;
+
+/// The beginning of the names of all our processes.
+const OWN_NAME: &str = "shellyard";
+
+/// The most walks that are tried while ancestors end during one.
+const ATTEMPTS: usize = 16;
+
+/// `true` if a process belongs to a job of another server of this program: an ancestor of it runs this
+/// program and is not an ancestor of this server, too. A process whose ancestors cannot be read counts
+/// as one.
+///
+/// A server adopts whatever its jobs leave behind, so that a process of a job has the server among its
+/// ancestors, also after `setsid` or a double fork. Neither the program nor the name of a server can be
+/// changed by its jobs. The program of another server can be read by root alone, since servers cannot
+/// be inspected; everybody can read the name.
+pub(crate) fn descends_from_program(pid: Pid) -> bool {
+    let own = list_ancestors(getpid()).unwrap_or_default();
+    let (program, name) = (identify_program("self"), read_name("self"));
+    let is_other_server = |ancestor: &Pid| {
+        let ancestor = ancestor.to_string();
+        let ancestor_name = read_name(&ancestor);
+        identify_program(&ancestor).is_some_and(|other| Some(other) == program)
+            || ancestor_name.is_some_and(|other| other.starts_with(OWN_NAME) || Some(other) == name)
+    };
+    let ancestors = (0..ATTEMPTS).find_map(|_| list_ancestors(pid));
+    ancestors.is_none_or(|ancestors| {
+        ancestors.iter().take_while(|ancestor| !own.contains(ancestor)).any(is_other_server)
+    })
+}
+
+/// Lists the ancestors of a process, the parent first; `None` if one of them ended meanwhile.
+fn list_ancestors(pid: Pid) -> Option<Vec<Pid>> {
+    let mut ancestors = Vec::new();
+    let mut current = stat(pid)?;
+    while current.parent > 1 && ancestors.len() < MAX_DEPTH {
+        let parent = stat(Pid::from_raw(current.parent)?)?;
+        ancestors.push(parent.pid);
+        current = parent;
+    }
+    Some(ancestors)
+}
+
+/// Returns the file name of the program that a process runs, without the sign of a replaced file:
+/// another version of this program is this program, too.
+fn identify_program(process: &str) -> Option<String> {
+    let path = fs::read_link(format!("/proc/{process}/exe")).ok()?;
+    let name = path.file_name()?.to_string_lossy().into_owned();
+    Some(name.trim_end_matches(" (deleted)").to_owned())
+}
+
+/// Returns the name of a process, which is that of its program unless the process changed it.
+fn read_name(process: &str) -> Option<String> {
+    let name = fs::read_to_string(format!("/proc/{process}/comm")).ok()?;
+    Some(name.trim_end().to_owned())
+}
+
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const TAIL: &str = "S 7 40 41 0 -1 4194560 1 2 3 4 10 20 30 40 20 0 1 0 9911 5000 250 18446744073709551615 1 1";
@@ -414,8 +538,8 @@ mod tests {
     fn shared_memory_is_divided() {
         let rollup =
             "5581f000-7ffd ---p 0 00:00 0 [rollup]\nRss:  900 kB\nPss:  300 kB\nPss_Anon: 7 kB\n";
-        assert_eq!(parse_proportional(rollup), Some(300 * 1024));
-        assert_eq!(parse_proportional("Rss: 900 kB\n"), None);
+        assert_eq!(parse_kilobytes(rollup, "Pss:"), Some(300 * 1024));
+        assert_eq!(parse_kilobytes("Rss: 900 kB\n", "Pss:"), None);
         assert!(proportional_bytes(getpid()).is_some_and(|bytes| bytes > 0));
     }
 
@@ -425,11 +549,6 @@ mod tests {
         assert_eq!(parse_realtime_limit(limits), Some(4_611_686_018_427_387_905));
         assert_eq!(parse_realtime_limit("Max realtime timeout  unlimited unlimited us\n"), None);
     }
-}
-
-#[cfg(test)]
-mod short_file_tests {
-    use super::*;
 
     #[test]
     fn a_whole_file_is_read_by_one_call() {
@@ -440,5 +559,46 @@ mod short_file_tests {
             assert!(short.ends_with('\n'), "{short}");
         }
         assert_eq!(read_short_file("/proc/none").unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    proptest! {
+        #[test]
+        fn children_share_their_server_and_nothing_else(random: u64, a in 1_u32..1 << 24, b in 1_u32..1 << 24) {
+            let server = ProcessTag::for_server(random);
+            let first = server.for_child(a);
+            let second = server.for_child(b);
+            prop_assert!(server.is_server_tag() && !first.is_server_tag());
+            prop_assert!(first.is_same_server(second) && first.is_same_server(server));
+            prop_assert_eq!(first == second, a == b);
+            prop_assert_eq!(ProcessTag::from_number(first.to_number()), Some(first));
+        }
+    }
+
+    #[test]
+    fn an_ordinary_limit_is_not_a_tag() {
+        for number in [0, 1, 200_000, 1 << 50, u64::MAX] {
+            assert_eq!(ProcessTag::from_number(number), None, "{number}");
+        }
+    }
+
+    #[test]
+    fn ancestors_of_this_process_are_listed_from_the_parent_on() {
+        let ancestors = list_ancestors(getpid()).unwrap();
+        let parent = rustix::process::getppid().filter(|parent| !parent.is_init());
+        assert_eq!(ancestors.first().copied(), parent);
+        assert!(identify_program("self").is_some());
+        assert_eq!(identify_program("0"), None);
+    }
+
+    #[test]
+    fn a_child_of_this_program_counts_as_a_job_and_its_ancestors_do_not() {
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+        assert!(descends_from_program(pid));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        for ancestor in list_ancestors(getpid()).unwrap() {
+            assert!(!descends_from_program(ancestor), "{ancestor}");
+        }
     }
 }

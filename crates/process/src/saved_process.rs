@@ -3,11 +3,11 @@
 use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 
-use super::child_defaults::ProcessTag;
-use super::sandbox::job_resources::SavedResources;
-use super::stdio::{EndOfInput, StdioNames};
-use super::tree::members::{TreeEvidence, TreeIdentity};
 use crate::keeper::{SavedPath, restore_paths, save_paths};
+use crate::processes::ProcessTag;
+use crate::sandbox::job_resources::SavedResources;
+use crate::stdio::{EndOfInput, StdioNames};
+use crate::tree::members::{TreeEvidence, TreeIdentity};
 
 /// The version of the description. It grows when an older server would misunderstand it.
 const VERSION: u32 = 1;

@@ -36,11 +36,9 @@ use rustix::net::{
 use rustix::process::{Pid, geteuid, getpid};
 use tokio::net::UnixStream;
 
-use super::child_defaults::ProcessTag;
-use super::host::Host;
-use super::other_servers::descends_from_program;
-use super::processes::{ProcStat, ProcessSnapshot};
-use super::{processes, syscalls};
+use crate::host::Host;
+use crate::processes::{self, ProcStat, ProcessSnapshot, ProcessTag, descends_from_program};
+use crate::syscalls;
 
 // The process at the other end of a connection.
 

@@ -14,7 +14,7 @@ use rustix::fs::{Access, AtFlags, FileType, accessat, statat};
 use rustix::io::Errno;
 use rustix::process::Pid;
 
-use crate::child_defaults::{JOB_VARIABLE, ProcessTag};
+use crate::child_defaults::JOB_VARIABLE;
 use crate::children::{Child, Children};
 use crate::confinement::Backend;
 use crate::guardian::guardian_main;
@@ -22,6 +22,7 @@ use crate::host::Host;
 use crate::keeper::{FileRole, KeptFile, KeptJob};
 use crate::launch::{self, Cwd, EnvVariable, ProcessLaunch, ReportMode, StartError};
 use crate::load::describe_open_file_limit;
+use crate::processes::ProcessTag;
 use crate::sandbox::job_resources::{JobResources, SandboxResources};
 use crate::saved_process::SavedProcess;
 use crate::shell::PipelineReport;

@@ -19,8 +19,8 @@ use rustix::thread::{UnshareFlags, set_name, set_no_new_privs};
 
 use super::wire;
 use super::wire::{ReceivedFiles, SpawnerNote, SpawnerRequest};
+use crate::child_defaults;
 use crate::confinement::NetworkAccess;
-use crate::oom_score;
 use crate::sandbox::{landlock, limits, mounts};
 use crate::syscalls::last_error;
 use crate::vfork_spawn::{
@@ -46,7 +46,7 @@ fn prepare_process() -> io::Result<()> {
     close_from(3);
     set_name(c"shellyard-spawn")?;
     // Any process may raise its score; without it jobs and server are equals.
-    oom_score::raise_for_good().ok();
+    child_defaults::raise_own_score().ok();
     Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
 }
 

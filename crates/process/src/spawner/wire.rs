@@ -16,9 +16,9 @@ use rustix::net::{
 };
 use rustix::process::Pid;
 
-use crate::child_defaults::ProcessTag;
 use crate::confinement::{Backend, Confinement, NetworkAccess, ResourceLimits, SandboxProfile};
 use crate::launch::EnvVariable;
+use crate::processes::ProcessTag;
 use crate::sandbox::mounts::{BindMount, Mount};
 use crate::sandbox::seccomp::{NetworkSockets, SocketRules, UnixSockets};
 use crate::stdio::ChildFiles;

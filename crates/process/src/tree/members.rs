@@ -12,11 +12,10 @@ use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_si
 use super::ProcessTree;
 use super::orphans::{AdoptedChildren, TreeId, TreeRegistry};
 use crate::cgroup::JobCgroup;
-use crate::child_defaults::ProcessTag;
 use crate::children::KeeperChild;
 use crate::input_wait::{self, InputWait};
 use crate::keeper::KeptJob;
-use crate::processes::{self, ProcStat, ProcessKey, ProcessSnapshot, ProcessState};
+use crate::processes::{self, ProcStat, ProcessKey, ProcessSnapshot, ProcessState, ProcessTag};
 use crate::sandbox::job_resources::JobResources;
 use crate::stdio::StdioNames;
 use crate::syscalls;

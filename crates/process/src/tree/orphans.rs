@@ -16,9 +16,8 @@ use rustix::process::Pid;
 
 use super::members::TreeIdentity;
 use crate::cgroup::Cgroups;
-use crate::child_defaults::ProcessTag;
 use crate::children::Children;
-use crate::processes::{self, ProcStat, ProcessKey, ProcessSnapshot, TreeScan};
+use crate::processes::{self, ProcStat, ProcessKey, ProcessSnapshot, ProcessTag, TreeScan};
 
 /// The time that orphans whose trees are all over may take to end.
 const END_LIMIT: Duration = Duration::from_millis(1500);

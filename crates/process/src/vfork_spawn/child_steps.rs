@@ -15,9 +15,10 @@ use rustix::process::{Resource, fchdir, getrlimit, ioctl_tiocsctty, setrlimit, s
 use rustix::thread::set_no_new_privs;
 
 use super::clone::{self, ALL_SIGNALS, ProgramImage, SignalSet, unshare_files};
-use crate::child_defaults::{ChildDefaults, ProcessTag};
+use crate::child_defaults::ChildDefaults;
 use crate::confinement::{Backend, Confinement, NetworkAccess, ResourceLimits};
 use crate::launch::EnvVariable;
+use crate::processes::ProcessTag;
 use crate::sandbox::landlock::{self, FileRules};
 use crate::sandbox::limits;
 use crate::sandbox::mounts::Mount;

@@ -289,10 +289,9 @@ mod tests {
     use rustix::process::{Signal, getpid, kill_process};
 
     use super::*;
-
+    use crate::child_defaults::OwnScore;
     use crate::confinement::{Backend, Confinement, NetworkAccess, ResourceLimits, SandboxProfile};
     use crate::host::tests::host;
-    use crate::oom_score::OwnScore;
     use crate::sandbox::seccomp::SocketRules;
     use crate::vfork_spawn::{SandboxRules, duplicate_to, exit_now};
 
