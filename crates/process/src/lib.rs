@@ -29,13 +29,10 @@ mod keeper;
 mod launch;
 pub mod load;
 mod processes;
-mod reattach;
 pub mod sandbox;
-mod saved_process;
 pub mod shell;
 pub mod sockets;
 mod spawn;
-mod spawn_pool;
 mod spawner;
 mod stdio;
 mod syscalls;
@@ -43,8 +40,9 @@ mod tree;
 mod vfork_spawn;
 
 pub use child_defaults::{HostTag, JOB_VARIABLE, raise_thread_priority, wait_for_child_exit};
+pub use children::{SPAWN_PATIENCE, SpawnBacklog, SpawnPool};
 pub use guardian::{Guardian, ProcessRecord};
-pub use host::Host;
+pub use host::{Host, KeptProcess};
 pub use input_wait::InputWait;
 pub use keeper::{KeeperClient, KeeperLaunch, KeeperNotice, UPGRADE_EXIT_CODE, run_keeper};
 pub use launch::{
@@ -53,12 +51,10 @@ pub use launch::{
 };
 pub use load::{HostLoad, RecentStart, RecentStarts, TaskLimit, host_tasks, newest_task_id};
 pub use processes::TreeScan;
-pub use reattach::KeptProcess;
 pub use sandbox::job_resources::KillMethod;
 pub use shell::PipelineReport;
 pub use sockets::JobConnectionDetector;
 pub use spawn::{DetachedLaunch, DetachedProcess, DetachedProcesses, Process, run_helper};
-pub use spawn_pool::{SPAWN_PATIENCE, SpawnBacklog, SpawnPool};
 pub use spawner::Spawner;
 pub use stdio::{EchoMode, InputPipe, OutputPipe, TerminalResizer, wait_until_readable};
 pub use syscalls::{

@@ -346,6 +346,11 @@ pub(crate) fn freeze(find: &impl Fn() -> Vec<ProcStat>) {
     }
 }
 
+/// Returns the pid with this number, from a message; `None` if it is not valid.
+pub(crate) fn parse_pid(number: i32) -> Option<Pid> {
+    Some(number).filter(|number| *number > 0).and_then(Pid::from_raw)
+}
+
 /// Returns a pid as the unsigned number that other modules use.
 pub(crate) fn pid_number(pid: Pid) -> u32 {
     pid.as_raw_nonzero().get().unsigned_abs()

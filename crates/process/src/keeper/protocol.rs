@@ -16,11 +16,11 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
-use rustix::process::{Pid, Rlimit};
+use rustix::process::Rlimit;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::processes::ProcessKey;
+use crate::processes::{ProcessKey, parse_pid};
 use crate::syscalls::ChildExit;
 
 /// The version of the messages. It grows when an older side would misunderstand a message.
@@ -145,7 +145,7 @@ pub(crate) struct ServerIdentity {
 impl ServerIdentity {
     /// Returns the key of the keeper; `None` if the pid is not valid.
     pub(crate) fn key(&self) -> Option<ProcessKey> {
-        Some((Pid::from_raw(self.pid).filter(|_| self.pid > 0)?, self.started))
+        Some((parse_pid(self.pid)?, self.started))
     }
 
     pub(crate) const fn open_file_limit(&self) -> Rlimit {

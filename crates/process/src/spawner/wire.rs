@@ -18,7 +18,7 @@ use rustix::process::Pid;
 
 use crate::confinement::{Backend, Confinement, NetworkAccess, ResourceLimits, SandboxProfile};
 use crate::launch::EnvVariable;
-use crate::processes::ProcessTag;
+use crate::processes::{ProcessTag, parse_pid};
 use crate::sandbox::mounts::{BindMount, Mount};
 use crate::sandbox::seccomp::{NetworkSockets, SocketRules, UnixSockets};
 use crate::stdio::ChildFiles;
@@ -367,7 +367,7 @@ impl SpawnerNote {
     pub(crate) fn decode(bytes: [u8; Self::BYTES]) -> Option<Self> {
         let [kind, step, a, b, c, d] = bytes;
         let value = i32::from_le_bytes([a, b, c, d]);
-        let pid = || Some(value).filter(|value| *value > 0).and_then(Pid::from_raw);
+        let pid = || parse_pid(value);
         match kind {
             b'm' => pid().map(Self::Maker),
             b'i' => pid().map(Self::Init),
