@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cgroup::Cgroups;
 use crate::child_defaults::{ChildDefaults, HostTag, OwnScore};
+use crate::child_steps::SandboxRules;
 use crate::children::{Children, SpawnPool};
 use crate::confinement::Backend;
 use crate::guardian::{Guardian, ServerProcessFilter};
@@ -33,7 +34,7 @@ use crate::stdio::{EndOfInput, InputPipe, OutputPipe, StdioNames};
 use crate::tree::members::{TreeEvidence, TreeIdentity};
 use crate::tree::orphans::TreeRegistry;
 use crate::tree::{LeaderProcess, ProcessTree};
-use crate::vfork_spawn::{SandboxRules, VforkSpawner};
+use crate::vfork_spawn::VforkSpawner;
 
 /// The process side of one server: its helper processes, and its shared state for jobs.
 ///

@@ -20,6 +20,7 @@
 
 pub mod cgroup;
 mod child_defaults;
+mod child_steps;
 mod children;
 pub mod confinement;
 mod guardian;

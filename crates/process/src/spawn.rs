@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use rustix::process::Pid;
 
 use crate::child_defaults::JOB_VARIABLE;
+use crate::child_steps::{SpawnFailure, SpawnRequest, SpawnStep};
 use crate::children::{Child, Children};
 use crate::confinement::Backend;
 use crate::guardian::guardian_main;
@@ -30,7 +31,7 @@ use crate::stdio::{ChildStdio, InputPipe, OutputPipe, StdioPipes};
 use crate::syscalls::{self, FileAction, PosixSpawnPlan};
 use crate::tree::members::{TreeEvidence, TreeIdentity};
 use crate::tree::{self, LeaderProcess, ProcessTree};
-use crate::vfork_spawn::{SpawnFailure, SpawnRequest, SpawnStep, SpawnedChild};
+use crate::vfork_spawn::SpawnedChild;
 
 /// The PATH that a shell searches if none is set.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";

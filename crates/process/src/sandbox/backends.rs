@@ -13,13 +13,13 @@ use thiserror::Error;
 use super::landlock;
 use super::mounts::Mount;
 use super::seccomp::{self, SocketRules};
+use crate::child_steps::{SandboxRules, SpawnFailure, SpawnRequest, SpawnStep};
 use crate::confinement::{
     Backend, Confinement, GrantedConfinement, NetworkAccess, ResourceLimits, SandboxProfile,
 };
 use crate::load::ProbeError;
 use crate::spawner::{NamespacedLeader, Spawner};
 use crate::stdio::ChildFiles;
-use crate::vfork_spawn::{SandboxRules, SpawnFailure, SpawnRequest, SpawnStep};
 
 /// The sandbox features of this host. A probe may start a process, so each feature is probed only
 /// when it is needed.

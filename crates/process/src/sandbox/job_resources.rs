@@ -17,13 +17,13 @@ use super::scratch::{Scratch, ScratchReaper};
 use super::seccomp::SocketRules;
 use super::workspace::{self, SharedDir, TEMPORARY};
 use crate::cgroup::{Cgroups, JobCgroup, SavedCgroup};
+use crate::child_steps::SandboxRules;
 use crate::children::Children;
 use crate::confinement::{Backend, SandboxProfile};
 use crate::keeper::{FileRole, SavedPath, restore_paths};
 use crate::launch::{ProcessLaunch, SandboxSpec, StartError};
 use crate::processes::{self, pid_number};
 use crate::spawner::{PidNamespace, RestoredInit};
-use crate::vfork_spawn::SandboxRules;
 
 /// The cgroup and the directories of one job. Dropped when no process of the job is left.
 #[derive(Debug, Default)]

@@ -18,11 +18,12 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_s
 use super::serve::SPAWNER_ARG;
 use super::wire::{self, FdRole, SpawnerNote};
 use crate::child_defaults::{ChildDefaults, OURSELVES};
+use crate::child_steps::{SpawnFailure, SpawnRequest, SpawnStep};
 use crate::children::{Child, Children, Creation, KeeperChild};
 use crate::keeper::HandoverFlag;
 use crate::stdio::ChildFiles;
 use crate::syscalls;
-use crate::vfork_spawn::{SpawnFailure, SpawnRequest, SpawnStep, SpawnedChild};
+use crate::vfork_spawn::SpawnedChild;
 
 /// The time after which a spawner that has not answered is replaced: a disk that is gone may keep
 /// it from reading a program.

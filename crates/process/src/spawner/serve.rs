@@ -17,16 +17,16 @@ use rustix::process::{
 };
 use rustix::thread::{UnshareFlags, set_name, set_no_new_privs};
 
-use super::wire;
-use super::wire::{ReceivedFiles, SpawnerNote, SpawnerRequest};
+use super::wire::{self, ReceivedFiles, SpawnerNote, SpawnerRequest};
 use crate::child_defaults;
+use crate::child_steps::{
+    ChildSetup, FilterCache, SpawnFailure, SpawnStep, StandardFiles, become_leader, duplicate_to,
+    execute, exit_now,
+};
 use crate::confinement::NetworkAccess;
 use crate::sandbox::{landlock, limits, mounts};
 use crate::syscalls::last_error;
-use crate::vfork_spawn::{
-    ChildSetup, CloneArgs, FilterCache, INTO_CGROUP, SpawnFailure, SpawnStep, StackPool,
-    StandardFiles, become_leader, duplicate_to, execute, exit_now, spawn_sibling_and_wait,
-};
+use crate::vfork_spawn::{CloneArgs, INTO_CGROUP, StackPool, spawn_sibling_and_wait};
 
 /// The first argument that makes the program a spawner.
 pub(crate) const SPAWNER_ARG: &str = "__spawner";

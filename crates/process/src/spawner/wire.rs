@@ -16,13 +16,13 @@ use rustix::net::{
 };
 use rustix::process::Pid;
 
+use crate::child_steps::{SandboxRules, SpawnFailure, SpawnRequest, SpawnStep};
 use crate::confinement::{Backend, Confinement, NetworkAccess, ResourceLimits, SandboxProfile};
 use crate::launch::EnvVariable;
 use crate::processes::{ProcessTag, parse_pid};
 use crate::sandbox::mounts::{BindMount, Mount};
 use crate::sandbox::seccomp::{NetworkSockets, SocketRules, UnixSockets};
 use crate::stdio::ChildFiles;
-use crate::vfork_spawn::{SandboxRules, SpawnFailure, SpawnRequest, SpawnStep};
 
 /// Encodes a request, with the roles of its files in their order.
 pub(crate) fn encode(request: &SpawnRequest, files: &[FdRole]) -> Vec<u8> {

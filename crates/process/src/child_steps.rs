@@ -1,20 +1,22 @@
 //! The steps of a new process before it executes its program, in order.
 //!
-//! Nothing here allocates, takes a lock or can panic: it runs in the memory of the parent.
+//! Nothing that runs in the new process allocates, takes a lock or can panic: it runs in the memory of
+//! the parent.
+#![expect(unsafe_code, reason = "some system calls of a new process have no safe wrapper")]
 
 use std::convert::Infallible;
-use std::ffi::CString;
-use std::io;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd, RawFd};
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::marker::PhantomData;
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::{io, ptr};
 
 use rustix::fs::{Mode, OFlags, open, openat};
-use rustix::io::{Errno, retry_on_intr};
+use rustix::io::{Errno, FdFlags, fcntl_setfd, retry_on_intr};
 use rustix::process::{Resource, fchdir, getrlimit, ioctl_tiocsctty, setrlimit, setsid};
 use rustix::thread::set_no_new_privs;
 
-use super::clone::{self, ALL_SIGNALS, ProgramImage, SignalSet, unshare_files};
 use crate::child_defaults::ChildDefaults;
 use crate::confinement::{Backend, Confinement, NetworkAccess, ResourceLimits};
 use crate::launch::EnvVariable;
@@ -25,6 +27,7 @@ use crate::sandbox::mounts::Mount;
 use crate::sandbox::seccomp::{self, NetworkSockets, SeccompFilter, SeccompRules, SocketRules};
 use crate::shell::REPORT_FD;
 use crate::stdio::ChildFiles;
+use crate::syscalls::{last_error, pointers};
 
 /// Runs all steps of a leader that needs no namespaces.
 pub(crate) fn run(
@@ -48,7 +51,7 @@ pub(crate) fn become_leader(
     // If the tag cannot be set, session, ancestors and marker show which processes belong to the
     // job.
     setup.request.tag.map(|tag| tag.put_on(None));
-    clone::reset_signals(setup.signals).map_err(|errno| SpawnStep::Session.failed(errno))?;
+    reset_signals(setup.signals).map_err(|errno| SpawnStep::Session.failed(errno))?;
     standard.take(setup).map_err(|errno| SpawnStep::Files.failed(errno))
 }
 
@@ -113,7 +116,7 @@ impl StandardFiles {
     /// Makes a terminal the standard input: the job finds it in its own /dev.
     pub(crate) fn show_terminal(&self) -> Result<(), Errno> {
         match self {
-            Self::Terminal(terminal) => clone::duplicate_to(terminal.as_fd(), 0),
+            Self::Terminal(terminal) => duplicate_to(terminal.as_fd(), 0),
             Self::Nothing(_) | Self::Provided => Ok(()),
         }
     }
@@ -130,9 +133,9 @@ impl StandardFiles {
             Self::Provided => (files.stdin, [files.stdout, files.stderr]),
         };
         for (number, file) in (0..).zip([stdin].into_iter().chain(outputs)) {
-            clone::duplicate_to(file.ok_or(Errno::BADF)?, number)?;
+            duplicate_to(file.ok_or(Errno::BADF)?, number)?;
         }
-        files.report.map_or(Ok(()), |file| clone::duplicate_to(file, REPORT_FD))
+        files.report.map_or(Ok(()), |file| duplicate_to(file, REPORT_FD))
     }
 }
 
@@ -330,9 +333,7 @@ impl SandboxRules {
         };
         self.writable.clone().map(|writable| FileRules { writable, network })
     }
-}
 
-impl SandboxRules {
     /// Returns the rules of its seccomp filter, if it has one.
     fn call_rules(&self) -> Option<SeccompRules> {
         match self.backend {
@@ -370,4 +371,163 @@ impl FilterCache {
         known.push((rules, Arc::clone(&filters)));
         Ok(filters)
     }
+}
+
+// System calls of a new process that have no safe wrapper.
+//
+// Some calls bypass the C library, whose wrappers may take a lock.
+
+/// A program in the form in which the kernel takes it.
+#[derive(Debug)]
+pub(crate) struct ProgramImage<'a> {
+    path: &'a CStr,
+    argv: Vec<*mut c_char>,
+    env: Vec<*mut c_char>,
+    strings: PhantomData<&'a SpawnRequest>,
+}
+
+impl<'a> ProgramImage<'a> {
+    pub(crate) fn new(request: &'a SpawnRequest) -> Self {
+        let argv = pointers(&request.argv);
+        let env = pointers(&request.env);
+        Self { path: &request.path, argv, env, strings: PhantomData }
+    }
+
+    /// Executes this program. Returns only if that failed.
+    pub(crate) fn execute(&self) -> Errno {
+        // SAFETY: all strings are NUL-terminated and live as long as the request; both arrays end
+        // with a null pointer.
+        unsafe {
+            libc::execve(self.path.as_ptr(), self.argv.as_ptr().cast(), self.env.as_ptr().cast())
+        };
+        last_error()
+    }
+}
+
+/// Duplicates a file to this number, and keeps it open after `exec`. A file that had the number is
+/// closed.
+pub(crate) fn duplicate_to(file: BorrowedFd<'_>, number: RawFd) -> Result<(), Errno> {
+    if file.as_raw_fd() == number {
+        // Copying it onto itself would change nothing, and `exec` would close it.
+        return fcntl_setfd(file, FdFlags::empty());
+    }
+    // SAFETY: only numbers that a new process is to start with are assigned; nobody owns those.
+    match unsafe { libc::dup2(file.as_raw_fd(), number) } {
+        -1 => Err(last_error()),
+        _ => Ok(()),
+    }
+}
+
+/// Gives this process, which shares its parent's file table, its own table: with all files below
+/// this number, and with the others only if the kernel cannot leave them out.
+pub(crate) fn unshare_files(end: RawFd) -> Result<(), Errno> {
+    const UNSHARE: c_int = libc::CLOSE_RANGE_UNSHARE.cast_signed();
+    // SAFETY: both calls change the new table, which is this process's own; nobody owns the files
+    // in it.
+    let unshared = unsafe {
+        libc::syscall(libc::SYS_close_range, end, u32::MAX, UNSHARE) == 0
+            || libc::unshare(libc::CLONE_FILES) == 0
+    };
+    if unshared { Ok(()) } else { Err(last_error()) }
+}
+
+/// Ends this process at once, without flushing buffers or running destructors a second time.
+pub(crate) fn exit_now(code: c_int) -> ! {
+    // SAFETY: this ends the process without running any more of its code.
+    unsafe { libc::_exit(code) }
+}
+
+/// A set of signals as the kernel has it: number N is bit N-1.
+pub(crate) type SignalSet = u64;
+
+/// The set of all signals.
+pub(crate) const ALL_SIGNALS: SignalSet = SignalSet::MAX;
+
+/// A guard: while it is held, no signal reaches this thread, nor a process that it creates.
+#[derive(Debug)]
+pub(crate) struct BlockedSignals {
+    before: SignalSet,
+}
+
+impl BlockedSignals {
+    pub(crate) fn block() -> Result<Self, Errno> {
+        set_mask(ALL_SIGNALS).map(|before| Self { before })
+    }
+}
+
+impl Drop for BlockedSignals {
+    fn drop(&mut self) {
+        // This cannot fail: the mask was valid before.
+        set_mask(self.before).ok();
+    }
+}
+
+/// Gives these signals their default disposition, and then unblocks all signals: programs start
+/// like that. If no other signal has a handler, no handler of the parent ever runs here.
+pub(crate) fn reset_signals(which: SignalSet) -> Result<(), Errno> {
+    for signal in signal_numbers(which) {
+        // Two of them always have the default, and return an error.
+        set_sigaction(signal, Some(&DEFAULT), None).ok();
+    }
+    set_mask(0).map(drop)
+}
+
+/// Returns the signals that this process ignores, as of the first call: a process that ignores a
+/// signal does so from the start.
+pub(crate) fn ignored_signals() -> SignalSet {
+    static IGNORED: OnceLock<SignalSet> = OnceLock::new();
+    *IGNORED.get_or_init(|| {
+        let is_ignored = |signal: &c_int| {
+            let mut now = DEFAULT;
+            set_sigaction(*signal, None, Some(&mut now)).is_ok() && now[0] == libc::SIG_IGN as u64
+        };
+        // We ignore these two, sooner or later.
+        let ours = [libc::SIGPIPE, libc::SIGXFSZ].into_iter();
+        let all = signal_numbers(ALL_SIGNALS).filter(is_ignored).chain(ours);
+        all.fold(0, |set, signal| set | 1 << (signal - 1))
+    })
+}
+
+fn signal_numbers(set: SignalSet) -> impl Iterator<Item = c_int> {
+    (1..=SignalSet::BITS).filter(move |number| set & 1 << (number - 1) != 0).map(u32::cast_signed)
+}
+
+/// The kernel's `struct sigaction`: the handler comes first.
+type KernelSigaction = [u64; 4];
+
+/// All zeroes: no handler, no flags, no mask.
+const DEFAULT: KernelSigaction = [0; 4];
+
+fn set_sigaction(
+    signal: c_int,
+    new: Option<&KernelSigaction>,
+    old: Option<&mut KernelSigaction>,
+) -> Result<(), Errno> {
+    // SAFETY: the kernel reads and writes only these bytes, and nothing for a null pointer.
+    let set = unsafe {
+        libc::syscall(
+            libc::SYS_rt_sigaction,
+            signal,
+            new.map_or(ptr::null(), ptr::from_ref),
+            old.map_or(ptr::null_mut(), ptr::from_mut),
+            size_of::<SignalSet>(),
+        )
+    };
+    if set == 0 { Ok(()) } else { Err(last_error()) }
+}
+
+/// Blocks these signals and no others, and returns those that were blocked before.
+fn set_mask(blocked: SignalSet) -> Result<SignalSet, Errno> {
+    let mut before: SignalSet = 0;
+    // SAFETY: both pointers are to live sets of the given size.
+    let set = unsafe {
+        libc::syscall(
+            libc::SYS_rt_sigprocmask,
+            libc::SIG_SETMASK,
+            &raw const blocked,
+            &raw mut before,
+            size_of::<SignalSet>(),
+        )
+    };
+    if set == 0 { Ok(before) } else { Err(last_error()) }
 }

@@ -1,23 +1,45 @@
-//! Creates a leader from the server itself.
+//! Creates a job's leader: from a complete request to a process that runs its program, or the step
+//! that failed.
+//!
+//! The server creates it itself, by `clone` with shared memory (`vfork`): the calling thread is
+//! suspended until the new process executes its program. Nothing is copied, so the cost does not grow
+//! with the server. While it lives in our memory, beside our other threads, the new process keeps
+//! these rules (`child_steps`):
+//!
+//! - everything that it needs was prepared before ([`ChildSetup`]): it allocates nothing, takes no
+//!   lock and cannot panic;
+//! - it changes only what is its own: files, directory, signals, limits, privileges. It changes
+//!   nothing that belongs to the memory, such as whether the process is dumpable;
+//! - all signals are blocked until it has none of our handlers any more.
+//!
+//! It reports a failed step through that memory. The spawner uses the same steps for leaders in
+//! namespaces, which need more than a process may do in the memory of the server.
+#![expect(unsafe_code, reason = "clone has no safe wrapper")]
 
 use std::cell::Cell;
-use std::mem;
-use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
+use std::ffi::{c_int, c_void};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::{mem, ptr};
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{DupFlags, Errno, dup3, fcntl_dupfd_cloexec};
+use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 use rustix::process::Pid;
 use rustix::system::uname;
 
-use super::child_steps::{self, ChildSetup, FilterCache, SpawnFailure, SpawnRequest, SpawnStep};
-use super::clone::{self, FileTable, StackPool, spawn_child, spawn_child_in_cgroup};
 use crate::child_defaults::ChildDefaults;
+use crate::child_steps::{
+    self, ALL_SIGNALS, BlockedSignals, ChildSetup, FilterCache, SpawnFailure, SpawnRequest,
+    SpawnStep, exit_now, ignored_signals,
+};
 use crate::children::{Child, Children};
 use crate::sandbox::landlock;
 use crate::shell::REPORT_FD;
 use crate::stdio::ChildFiles;
+use crate::syscalls::last_error;
 
 /// The exit code of a shell that cannot execute its program.
 const NOT_EXECUTED: i32 = 127;
@@ -56,7 +78,8 @@ impl VforkSpawner {
     pub(crate) fn new(children: Arc<Children>, defaults: Arc<ChildDefaults>) -> Self {
         let stacks = StackPool::default();
         let filters = FilterCache::default();
-        Self { children, defaults, stacks, low_fds: LowFds::reserve(), filters }
+        let low_fds = LowFds::reserve().unwrap_or_default();
+        Self { children, defaults, stacks, low_fds, filters }
     }
 
     /// Creates a process, which must need no namespaces, in the cgroup of this directory. It runs
@@ -119,24 +142,28 @@ fn spawn_leader<'a>(
     cgroup: Option<BorrowedFd<'a>>,
 ) -> Result<(Pid, OwnedFd), Errno> {
     if let Some(cgroup) = cgroup {
-        context.setup.signals = clone::ignored_signals();
-        let table = context.setup.shares_files.map_or(FileTable::Copied, |_| FileTable::Shared);
-        if let Ok(created) = spawn_child_in_cgroup(stacks, cgroup, table, run_child, context) {
+        context.setup.signals = ignored_signals();
+        let table = context.setup.shares_files.map_or(0, |_| libc::CLONE_FILES);
+        let start = CloneEntry { entry: run_child, with: context };
+        if let Ok(created) = spawn_child_in_cgroup(stacks, cgroup, table, &start) {
             return Ok(created);
         }
     }
     // The child enters its cgroup by itself, and has our handlers and a copy of our file table.
     context.setup.cgroup = cgroup;
     context.setup.shares_files = None;
-    context.setup.signals = clone::ALL_SIGNALS;
-    spawn_child(stacks, run_child, context)
+    context.setup.signals = ALL_SIGNALS;
+    let mut pidfd = -1;
+    let flags = libc::CLONE_PIDFD | libc::SIGCHLD;
+    let pid = clone(stacks, flags, &CloneEntry { entry: run_child, with: context }, &mut pidfd)?;
+    Ok((pid, own_pidfd(pidfd)?))
 }
 
 fn run_child(context: &ChildContext<'_>) -> ! {
     context.exists.store(true, Ordering::Release);
     let Err(failure) = child_steps::run(&context.setup, context.ruleset);
     context.failure.set(Some(failure));
-    clone::exit_now(NOT_EXECUTED)
+    exit_now(NOT_EXECUTED)
 }
 
 // Low file numbers for new processes, for when the server has many files open.
@@ -161,7 +188,7 @@ const SET_SIZE: usize = 5;
 
 /// Reserved low file numbers.
 #[derive(Debug, Default)]
-pub(crate) struct LowFds {
+struct LowFds {
     free: Mutex<Vec<Vec<OwnedFd>>>,
     /// The file that a free number refers to; `None` if none are reserved.
     nothing: Option<OwnedFd>,
@@ -171,13 +198,11 @@ pub(crate) struct LowFds {
 const SOUND: (u32, u32) = (6, 11);
 
 impl LowFds {
-    /// Reserves the numbers; call it while low ones are free. Reserves none if the kernel has the
-    /// bug or gives no files.
-    pub(crate) fn reserve() -> Self {
-        Self::try_reserve().unwrap_or_default()
-    }
-
-    fn try_reserve() -> Result<Self, Errno> {
+    /// Reserves the numbers; call it while low ones are free.
+    ///
+    /// # Errors
+    /// If the kernel has the bug or gives no files.
+    fn reserve() -> Result<Self, Errno> {
         if parse_release(&uname().release().to_string_lossy()) < Some(SOUND) {
             return Err(Errno::NOSYS);
         }
@@ -188,7 +213,7 @@ impl LowFds {
     }
 
     /// Takes numbers for these files, if they have high numbers and a set is free.
-    pub(crate) fn take(&self, files: &ChildFiles<'_>) -> Option<LowFdSet<'_>> {
+    fn take(&self, files: &ChildFiles<'_>) -> Option<LowFdSet<'_>> {
         let outputs = [files.stdout, files.stderr];
         let is_one_of_many = |file: BorrowedFd<'_>| file.as_raw_fd() >= MANY;
         let wanted = outputs.into_iter().flatten().any(is_one_of_many);
@@ -215,22 +240,22 @@ fn reserve_number(nothing: &OwnedFd) -> Result<OwnedFd, Errno> {
 
 /// Numbers for the files of one new process. On drop they are free again.
 #[derive(Debug)]
-pub(crate) struct LowFdSet<'a> {
+struct LowFdSet<'a> {
     low_fds: &'a LowFds,
     fds: Vec<OwnedFd>,
 }
 
 /// The files of a new process under their low numbers, all below `end`.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct LowFdFiles<'a> {
-    pub(crate) files: ChildFiles<'a>,
-    pub(crate) ruleset: Option<BorrowedFd<'a>>,
-    pub(crate) end: RawFd,
+struct LowFdFiles<'a> {
+    files: ChildFiles<'a>,
+    ruleset: Option<BorrowedFd<'a>>,
+    end: RawFd,
 }
 
 impl LowFdSet<'_> {
     /// Duplicates the files to the low numbers.
-    pub(crate) fn duplicate_files<'a>(
+    fn duplicate_files<'a>(
         &'a mut self,
         files: ChildFiles<'a>,
         ruleset: Option<BorrowedFd<'a>>,
@@ -269,6 +294,309 @@ impl Drop for LowFdSet<'_> {
     }
 }
 
+/// Shared memory, and a parent that waits.
+const IN_OUR_MEMORY: c_int = libc::CLONE_VM | libc::CLONE_VFORK;
+/// A flag of `clone3`: the new process starts in another cgroup.
+pub(crate) const INTO_CGROUP: u64 = 0x2_0000_0000;
+
+/// A flag of `clone3`: the new process starts without our signal handlers. It ignores the signals
+/// that we ignore.
+const CLEAR_HANDLERS: u64 = 0x1_0000_0000;
+
+/// Set once the system has refused `clone3` itself: then it always does.
+static CLONE3_REFUSED: OnceLock<()> = OnceLock::new();
+
+/// The function of a process that lives in our memory: it must neither return nor panic.
+#[derive(Debug)]
+struct CloneEntry<'a, T> {
+    entry: fn(&T) -> !,
+    with: &'a T,
+}
+
+/// Creates a child in the cgroup of this directory and without our signal handlers; `table` is
+/// `CLONE_FILES` if it shares our file table until it unshares it, otherwise 0. Older kernels
+/// and some containers refuse this; then the child has to enter the cgroup by itself, which costs
+/// much more: the kernel first waits until every processor has left its current critical section,
+/// which takes milliseconds.
+fn spawn_child_in_cgroup<T>(
+    stacks: &StackPool,
+    cgroup: BorrowedFd<'_>,
+    table: c_int,
+    start: &CloneEntry<'_, T>,
+) -> Result<(Pid, OwnedFd), Errno> {
+    if CLONE3_REFUSED.get().is_some() {
+        return Err(Errno::NOSYS);
+    }
+    let mut pidfd: RawFd = -1;
+    let stack = stacks.take()?;
+    let shared = IN_OUR_MEMORY | libc::CLONE_PIDFD | table;
+    let args = CloneArgs {
+        flags: u64::from(shared.cast_unsigned()) | INTO_CGROUP | CLEAR_HANDLERS,
+        pidfd: (&raw mut pidfd).expose_provenance() as u64,
+        exit_signal: u64::from(libc::SIGCHLD.cast_unsigned()),
+        stack: stack.base().expose_provenance() as u64,
+        stack_size: BYTES as u64,
+        cgroup: u64::try_from(cgroup.as_raw_fd()).map_err(|_| Errno::BADF)?,
+        ..CloneArgs::default()
+    };
+    let signals = BlockedSignals::block()?;
+    // SAFETY: as in `clone`; the addresses in `args` are those of memory that lives as long.
+    let result = unsafe { processor::clone3(&args, begin::<T>, ptr::from_ref(start).cast()) };
+    drop(signals);
+    stacks.put_back(stack);
+    let pid = parse_clone_result(result).inspect_err(|errno| {
+        if [Errno::NOSYS, Errno::PERM, Errno::INVAL, Errno::TOOBIG].contains(errno) {
+            CLONE3_REFUSED.get_or_init(|| ());
+        }
+    })?;
+    Ok((pid, own_pidfd(pidfd)?))
+}
+
+/// Creates a child of our own parent in the same way. Only for the spawner and its descendants,
+/// which have one thread: memory that such a child allocates and does not free stays with them.
+pub(crate) fn spawn_sibling_and_wait<T>(
+    stacks: &StackPool,
+    entry: fn(&T) -> !,
+    with: &T,
+) -> Result<Pid, Errno> {
+    clone(stacks, libc::CLONE_PARENT | libc::SIGCHLD, &CloneEntry { entry, with }, &mut -1)
+}
+
+fn clone<T>(
+    stacks: &StackPool,
+    flags: c_int,
+    start: &CloneEntry<'_, T>,
+    pidfd: &mut RawFd,
+) -> Result<Pid, Errno> {
+    let stack = stacks.take()?;
+    let signals = BlockedSignals::block()?;
+    let start = ptr::from_ref(start).cast_mut().cast();
+    // SAFETY: the stack is writable, aligned, long enough, and grows down from its top. The stack
+    // and the entry live until the call returns, and by then the new process no longer uses them.
+    // The new process has its own file table, or unshares ours before it changes any file; it has
+    // its own signals and directory; and it runs none of our handlers, since all signals are
+    // blocked. This thread, whose thread-local memory the new process uses, is suspended meanwhile.
+    // To our other threads it is one more thread that only uses what it was given.
+    let number = unsafe {
+        let top = stack.top();
+        libc::clone(begin::<T>, top, IN_OUR_MEMORY | flags, start, ptr::from_mut(pidfd))
+    };
+    let error = last_error();
+    drop(signals);
+    stacks.put_back(stack);
+    Some(number).filter(|number| *number > 0).and_then(Pid::from_raw).ok_or(error)
+}
+
+extern "C" fn begin<T>(start: *mut c_void) -> c_int {
+    // SAFETY: it points to the `CloneEntry` of this same type in the function that waits for us.
+    let start = unsafe { &*start.cast::<CloneEntry<'_, T>>() };
+    (start.entry)(start.with)
+}
+
+fn own_pidfd(pidfd: RawFd) -> Result<OwnedFd, Errno> {
+    // SAFETY: the kernel has just opened it, for us alone.
+    if pidfd >= 0 { Ok(unsafe { OwnedFd::from_raw_fd(pidfd) }) } else { Err(Errno::BADF) }
+}
+
+/// Converts the kernel's result: a pid, or an error as a negative number.
+fn parse_clone_result(result: isize) -> Result<Pid, Errno> {
+    let result = i32::try_from(result).map_err(|_| Errno::OVERFLOW)?;
+    if result > 0 {
+        return Pid::from_raw(result).ok_or(Errno::CHILD);
+    }
+    Err(Errno::from_raw_os_error(result.saturating_neg()))
+}
+
+/// `struct clone_args` of the kernel.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub(crate) struct CloneArgs {
+    pub(crate) flags: u64,
+    pub(crate) pidfd: u64,
+    pub(crate) child_tid: u64,
+    pub(crate) parent_tid: u64,
+    pub(crate) exit_signal: u64,
+    pub(crate) stack: u64,
+    pub(crate) stack_size: u64,
+    pub(crate) tls: u64,
+    pub(crate) set_tid: u64,
+    pub(crate) set_tid_size: u64,
+    pub(crate) cgroup: u64,
+}
+
+/// `clone3` in assembly: the C library offers none that continues on another stack.
+#[cfg(target_arch = "x86_64")]
+mod processor {
+    use std::arch::asm;
+    use std::ffi::{c_int, c_void};
+
+    use super::CloneArgs;
+
+    /// Calls `clone3`; the child runs `begin` with `start`.
+    ///
+    /// # Safety
+    /// As for `libc::clone`, with the contents of `args`; `begin` must not return.
+    pub(crate) unsafe fn clone3(
+        args: &CloneArgs,
+        begin: extern "C" fn(*mut c_void) -> c_int,
+        start: *const c_void,
+    ) -> isize {
+        let result;
+        // SAFETY: the parent's registers stay as they are except for the three that the call itself
+        // uses. The child starts on its own stack, which is aligned as a call requires.
+        unsafe {
+            asm!(
+                "syscall",
+                "test rax, rax",
+                "jnz 2f",
+                "xor ebp, ebp",
+                "mov rdi, r8",
+                "call rdx",
+                "ud2",
+                "2:",
+                inlateout("rax") libc::SYS_clone3 as isize => result,
+                in("rdi") args,
+                in("rsi") size_of::<CloneArgs>(),
+                in("rdx") begin,
+                in("r8") start,
+                lateout("rcx") _,
+                lateout("r11") _,
+            );
+        }
+        result
+    }
+}
+
+/// `clone3` in assembly for this processor.
+#[cfg(target_arch = "aarch64")]
+mod processor {
+    use std::arch::asm;
+    use std::ffi::{c_int, c_void};
+
+    use super::CloneArgs;
+
+    /// Calls `clone3`; the child runs `begin` with `start`.
+    ///
+    /// # Safety
+    /// As for `libc::clone`, with the contents of `args`; `begin` must not return.
+    pub(crate) unsafe fn clone3(
+        args: &CloneArgs,
+        begin: extern "C" fn(*mut c_void) -> c_int,
+        start: *const c_void,
+    ) -> isize {
+        let result;
+        // SAFETY: the parent's registers stay as they are except for the result. The child starts
+        // on its own stack, which is aligned as a call requires.
+        unsafe {
+            asm!(
+                "svc #0",
+                "cbnz x0, 2f",
+                "mov x29, xzr",
+                "mov x0, x10",
+                "blr x9",
+                "brk #1",
+                "2:",
+                inlateout("x0") args => result,
+                in("x1") size_of::<CloneArgs>(),
+                in("x8") libc::SYS_clone3,
+                in("x9") begin,
+                in("x10") start,
+                // The call in the child sets it, and the child never returns there.
+                lateout("x30") _,
+            );
+        }
+        result
+    }
+}
+
+/// On other processors a child enters its cgroup by itself.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod processor {
+    use std::ffi::{c_int, c_void};
+
+    use super::CloneArgs;
+
+    pub(crate) unsafe fn clone3(
+        _args: &CloneArgs,
+        _begin: extern "C" fn(*mut c_void) -> c_int,
+        _start: *const c_void,
+    ) -> isize {
+        -(libc::ENOSYS as isize)
+    }
+}
+
+// Stacks for processes that live in our memory until they execute their program.
+
+/// More bytes than all steps of a new process need, unoptimised.
+const BYTES: usize = 256 << 10;
+/// The guard below the stack: the kernel ends a process that overruns its stack. At least a page on
+/// every processor.
+const GUARD_BYTES: usize = 64 << 10;
+
+/// The most stacks that are kept: as many as there are threads that create processes at one time.
+const MOST_IDLE: usize = 16;
+
+#[derive(Debug, Default)]
+pub(crate) struct StackPool {
+    idle: Mutex<Vec<Stack>>,
+}
+
+impl StackPool {
+    /// Takes a used stack, or maps a new one.
+    fn take(&self) -> Result<Stack, Errno> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        idle.map_or_else(Stack::map, Ok)
+    }
+
+    fn put_back(&self, stack: Stack) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < MOST_IDLE {
+            idle.push(stack);
+        }
+    }
+}
+
+/// A stack with a single user. It grows down from its top.
+#[derive(Debug)]
+struct Stack {
+    /// The start of the guard, below the stack.
+    guard: NonNull<c_void>,
+}
+
+// SAFETY: the memory belongs to this value alone, whichever thread has it.
+unsafe impl Send for Stack {}
+
+impl Stack {
+    fn map() -> Result<Self, Errno> {
+        let both = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::PRIVATE;
+        // SAFETY: this maps new memory where the kernel finds room for it.
+        let guard = unsafe { mmap_anonymous(ptr::null_mut(), GUARD_BYTES + BYTES, both, flags) }?;
+        let stack = Self { guard: NonNull::new(guard).ok_or(Errno::NOMEM)? };
+        // SAFETY: this is the first part of the new mapping, which nobody uses yet.
+        unsafe { mprotect(guard, GUARD_BYTES, MprotectFlags::empty()) }?;
+        Ok(stack)
+    }
+
+    /// Returns the lowest address, above the guard.
+    fn base(&self) -> *mut c_void {
+        self.guard.as_ptr().wrapping_byte_add(GUARD_BYTES)
+    }
+
+    /// Returns the address from which the stack grows down.
+    fn top(&self) -> *mut c_void {
+        self.base().wrapping_byte_add(BYTES)
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `map` with this size, and no longer used. If the call were refused, the
+        // memory would stay mapped.
+        unsafe { munmap(self.guard.as_ptr(), GUARD_BYTES + BYTES) }.ok();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     //! Spawns in this process, which has many threads while tests run.
@@ -290,10 +618,10 @@ mod tests {
 
     use super::*;
     use crate::child_defaults::OwnScore;
+    use crate::child_steps::{SandboxRules, duplicate_to, exit_now};
     use crate::confinement::{Backend, Confinement, NetworkAccess, ResourceLimits, SandboxProfile};
     use crate::host::tests::host;
     use crate::sandbox::seccomp::SocketRules;
-    use crate::vfork_spawn::{SandboxRules, duplicate_to, exit_now};
 
     const DEFAULT: Confinement =
         Confinement { profile: SandboxProfile::Default, network: NetworkAccess::On };
@@ -539,7 +867,10 @@ mod tests {
         let child = host()
             .trees()
             .children
-            .create(|| spawn_child(&StackPool::default(), run_child, &setup).map(|(pid, _)| pid))
+            .create(|| {
+                let entry = CloneEntry { entry: run_child, with: &setup };
+                clone(&StackPool::default(), libc::SIGCHLD, &entry, &mut -1)
+            })
             .unwrap();
         drop(theirs);
         let mut entered = String::new();
@@ -605,11 +936,6 @@ mod tests {
         duplicate_to(reader.as_fd(), number).unwrap();
         assert!(rustix::io::fcntl_getfd(&reader).unwrap().is_empty(), "exec would close it");
     }
-}
-
-#[cfg(test)]
-mod low_fds_tests {
-    use super::*;
 
     #[test]
     fn kernel_releases_are_compared_by_their_numbers() {
