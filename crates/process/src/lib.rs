@@ -26,6 +26,7 @@ pub mod confinement;
 mod guardian;
 mod host;
 mod input_wait;
+mod job_cgroup;
 mod keeper;
 mod launch;
 pub mod load;

@@ -11,12 +11,11 @@ use rustix::process::{
 
 use super::members::{TreeIdentity, TreeLoad};
 use super::process_info::ProcessInfo;
-use crate::cgroup::JobCgroup;
 use crate::confinement::ResourceLimits;
 use crate::input_wait::InputWait;
+use crate::job_cgroup::JobCgroup;
 use crate::load::{self, HostLoad};
-use crate::processes;
-use crate::processes::{ProcStat, pid_number};
+use crate::processes::{self, ProcStat, pid_number};
 use crate::sandbox::job_resources::{JobResources, KillMethod, Occupancy};
 use crate::syscalls::block_in_place;
 

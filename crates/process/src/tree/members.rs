@@ -11,9 +11,9 @@ use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_si
 
 use super::ProcessTree;
 use super::orphans::{AdoptedChildren, TreeId, TreeRegistry};
-use crate::cgroup::JobCgroup;
 use crate::children::KeeperChild;
 use crate::input_wait::{self, InputWait};
+use crate::job_cgroup::JobCgroup;
 use crate::keeper::KeptJob;
 use crate::processes::{self, ProcStat, ProcessKey, ProcessSnapshot, ProcessState, ProcessTag};
 use crate::sandbox::job_resources::JobResources;

@@ -1,4 +1,4 @@
-//! The cgroup of one job.
+//! The cgroup of one job: created or reused, then kept for another job or removed once it is empty.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -7,8 +7,9 @@ use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags, open};
@@ -16,10 +17,9 @@ use rustix::io::Errno;
 use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 
-use super::root::CgroupReaper;
-use super::root::{CgroupRoot, Controller, IdleCgroups};
+use crate::cgroup::{CgroupRoot, Controller};
 use crate::confinement::ResourceLimits;
-use crate::keeper::SavedPath;
+use crate::keeper::{HandoverFlag, SavedPath};
 use crate::processes::{self, ProcStat};
 
 /// The link count of a cgroup directory without children: itself and its name in its parent.
@@ -99,7 +99,7 @@ impl JobCgroup {
 
     /// Takes over the cgroup of a job that an earlier server started. It is not used again for
     /// another job.
-    pub(super) fn restore(saved: SavedCgroup, reaper: CgroupReaper) -> Self {
+    pub(crate) fn restore(saved: SavedCgroup, reaper: CgroupReaper) -> Self {
         let SavedCgroup { dir, memory, processes, is_shared } = saved;
         Self {
             dir: dir.into(),
@@ -237,7 +237,7 @@ impl JobCgroup {
 
 impl Drop for JobCgroup {
     fn drop(&mut self) {
-        if self.reaper.is_handing_over() {
+        if self.reaper.handover.is_set() {
             return;
         }
         let is_fit = *self.vacated.get_mut() && !*self.killed.get_mut();
@@ -327,9 +327,119 @@ impl JobCgroup {
     }
 }
 
+// Cgroups that jobs have left, kept for others: creating one costs as much as a tenth of a process.
+
+const MAX_IDLE: usize = 64;
+
+/// Empty cgroups without limits.
+#[derive(Debug, Default)]
+pub(crate) struct IdleCgroups {
+    dirs: Mutex<Vec<PathBuf>>,
+}
+
+impl IdleCgroups {
+    pub(crate) fn take(&self) -> Option<PathBuf> {
+        self.dirs.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+
+    /// Keeps a cgroup, or returns it if there are enough.
+    pub(crate) fn keep(&self, dir: PathBuf) -> Result<(), PathBuf> {
+        let mut dirs = self.dirs.lock().unwrap_or_else(PoisonError::into_inner);
+        if dirs.len() >= MAX_IDLE {
+            return Err(dir);
+        }
+        dirs.push(dir);
+        Ok(())
+    }
+
+    /// Forgets all of them: they are about to be removed.
+    pub(crate) fn clear(&self) {
+        self.dirs.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+// The removal of cgroups, which is possible only after the last process has left.
+
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Removes cgroups in the background while processes leave them. A clone is the same reaper.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CgroupReaper {
+    pending: Arc<Mutex<PendingCgroups>>,
+    /// The flag that is set once the next server takes over the jobs.
+    handover: HandoverFlag,
+}
+
+#[derive(Debug, Default)]
+struct PendingCgroups {
+    dirs: Vec<PathBuf>,
+    /// `true` while a thread works on them.
+    has_worker: bool,
+}
+
+impl CgroupReaper {
+    pub(crate) fn new(handover: HandoverFlag) -> Self {
+        Self { pending: Arc::default(), handover }
+    }
+
+    /// Removes a cgroup with all below it: at once, or in the background while processes leave it.
+    pub(crate) fn remove(&self, dir: PathBuf) {
+        if try_remove_tree(&dir) {
+            return;
+        }
+        let mut pending = self.lock_pending();
+        pending.dirs.push(dir);
+        if !pending.has_worker {
+            let reaper = self.clone();
+            let work = move || reaper.remove_pending();
+            let thread = thread::Builder::new().name("cgroup-reaper".to_owned()).spawn(work);
+            // Without a thread the next removal tries again.
+            pending.has_worker = thread.is_ok();
+        }
+    }
+
+    fn remove_pending(&self) {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            thread::sleep(pause);
+            pause = (pause * 2).min(LONGEST_PAUSE);
+            let mut pending = self.lock_pending();
+            pending.dirs.retain(|dir| !try_remove_tree(dir));
+            if pending.dirs.is_empty() {
+                pending.has_worker = false;
+                return;
+            }
+        }
+    }
+
+    fn lock_pending(&self) -> MutexGuard<'_, PendingCgroups> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Tries once to remove a cgroup with all below it. Returns `true` if it no longer exists.
+pub(crate) fn try_remove_tree(dir: &Path) -> bool {
+    if try_remove(dir) {
+        return true;
+    }
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            try_remove_tree(&entry.path());
+        }
+    }
+    try_remove(dir)
+}
+
+fn try_remove(dir: &Path) -> bool {
+    match fs::remove_dir(dir) {
+        Ok(()) => true,
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
+}
+
 #[cfg(test)]
 mod tests {
-
     use std::path::Path;
     use std::process::{Child, Command, Stdio};
     use std::thread;
@@ -443,7 +553,10 @@ mod tests {
             .create_job(&ResourceLimits { cpu: Some(Duration::from_secs(60)), ..LIMITS })
         else {
             let delegation = host().cgroups().delegation();
-            assert!(matches!(delegation, super::super::Delegation::Nothing { .. }), "{delegation}");
+            assert!(
+                matches!(delegation, crate::cgroup::Delegation::Nothing { .. }),
+                "{delegation}"
+            );
             return;
         };
         let dir = cgroup.dir.clone();
@@ -489,7 +602,7 @@ mod tests {
         assert_eq!(idle.take(), Some(dir.clone()));
         assert_eq!(idle.take(), None, "and for one only");
         assert_eq!(members(&dir), 0);
-        assert!(super::super::root::try_remove_tree(&dir));
+        assert!(try_remove_tree(&dir));
     }
 
     #[test]
@@ -562,5 +675,20 @@ mod tests {
         for (path, expected) in cases {
             assert_eq!(is_inside(Path::new(path), dir), expected, "{path}");
         }
+    }
+
+    #[test]
+    fn a_cgroup_that_is_in_use_is_removed_later() {
+        let dir = std::env::temp_dir().join(format!("cgroup-reaper-{}", std::process::id()));
+        fs::create_dir_all(dir.join("below")).unwrap();
+        fs::write(dir.join("below/process"), "").unwrap();
+        CgroupReaper::default().remove(dir.clone());
+        assert!(dir.join("below").exists(), "a process is in it");
+        fs::remove_file(dir.join("below/process")).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while dir.exists() && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(5));
+        }
+        assert!(!dir.exists());
     }
 }

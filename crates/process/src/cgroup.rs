@@ -1,22 +1,35 @@
-//! The cgroup below which this server creates those of its jobs.
+//! A version 2 cgroup for each job, if the host lets us create any.
+//!
+//! ```text
+//! our own cgroup               the cgroup that the server was started in
+//! └─ shellyard-PID-START       locked while the server lives
+//!    ├─ server                 the server itself, if controllers need that
+//!    └─ job-N                  a job and everything that it starts
+//! ```
+//! Only a cgroup without processes can delegate a controller to its children. So the server moves
+//! itself down, if no other process is in its cgroup; otherwise jobs are only grouped, which is
+//! enough to kill them all at once. Some hosts have the controllers in version 1 hierarchies: those
+//! are not used.
 
 use std::collections::HashSet;
 use std::fs::File;
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use std::{fmt, fs, io, thread};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, getpid};
 
-use super::job::{JobCgroup, SavedCgroup, members_below, parse_cpu_stat, pids_below};
 use crate::confinement::ResourceLimits;
-use crate::keeper::{CGROUP_FILE, HandoverFlag, KeeperClient};
-use crate::processes;
-use crate::processes::{ProcStat, ProcessKey};
+use crate::job_cgroup::{
+    CgroupReaper, IdleCgroups, JobCgroup, SavedCgroup, members_below, parse_cpu_stat, pids_below,
+    try_remove_tree,
+};
+use crate::keeper::{CGROUP_FILE, KeeperClient};
+use crate::processes::{self, ProcStat, ProcessKey};
 
 const PREFIX: &str = "shellyard-";
 const SERVER: &str = "server";
@@ -44,7 +57,7 @@ pub(crate) struct CgroupRoot {
     pub(crate) idle: Arc<IdleCgroups>,
     /// The cgroup that the server was started in.
     home: PathBuf,
-    pub(super) reaper: CgroupReaper,
+    pub(crate) reaper: CgroupReaper,
     /// The number of the last job's cgroup.
     last: AtomicU64,
     /// The lock that shows others that we are alive; it ends with this process, however that ends.
@@ -191,7 +204,7 @@ impl CgroupRoot {
     /// of its lock with the keeper. `own` is the cgroup of this process.
     fn open_kept(own: PathBuf, keeper: &KeeperClient) -> Result<Self, String> {
         let key = keeper.identity().key().ok_or("the keeper has no pid")?;
-        let reaper = CgroupReaper { handover: keeper.handover().clone(), ..Default::default() };
+        let reaper = CgroupReaper::new(keeper.handover().clone());
         let home = home_of(own, &directory_name(key));
         let dir = home.join(directory_name(key));
         let held = keeper.take_noted_file(CGROUP_FILE).filter(|_| dir.is_dir());
@@ -240,7 +253,7 @@ impl CgroupRoot {
     }
 
     /// Creates a new directory for a job.
-    pub(super) fn make_directory(&self) -> Option<PathBuf> {
+    pub(crate) fn make_directory(&self) -> Option<PathBuf> {
         let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         let dir = self.dir.join(format!("{JOB_PREFIX}{number}"));
         fs::create_dir(&dir).ok().map(|()| dir)
@@ -477,117 +490,6 @@ fn parse_cgroup2_mount(line: &str) -> Option<(&str, &str)> {
     (file_system.split(' ').next()? == "cgroup2").then_some(places)
 }
 
-// Cgroups that jobs have left, kept for others: creating one costs as much as a tenth of a process.
-
-const MAX_IDLE: usize = 64;
-
-/// Empty cgroups without limits.
-#[derive(Debug, Default)]
-pub(crate) struct IdleCgroups {
-    dirs: Mutex<Vec<PathBuf>>,
-}
-
-impl IdleCgroups {
-    pub(crate) fn take(&self) -> Option<PathBuf> {
-        self.dirs.lock().unwrap_or_else(PoisonError::into_inner).pop()
-    }
-
-    /// Keeps a cgroup, or returns it if there are enough.
-    pub(crate) fn keep(&self, dir: PathBuf) -> Result<(), PathBuf> {
-        let mut dirs = self.dirs.lock().unwrap_or_else(PoisonError::into_inner);
-        if dirs.len() >= MAX_IDLE {
-            return Err(dir);
-        }
-        dirs.push(dir);
-        Ok(())
-    }
-
-    /// Forgets all of them: they are about to be removed.
-    pub(crate) fn clear(&self) {
-        self.dirs.lock().unwrap_or_else(PoisonError::into_inner).clear();
-    }
-}
-
-// The removal of cgroups, which is possible only after the last process has left.
-
-const FIRST_PAUSE: Duration = Duration::from_millis(5);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-
-/// Removes cgroups in the background while processes leave them. A clone is the same reaper.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct CgroupReaper {
-    pending: Arc<Mutex<PendingCgroups>>,
-    /// The flag that is set once the next server takes over the jobs.
-    handover: HandoverFlag,
-}
-
-#[derive(Debug, Default)]
-struct PendingCgroups {
-    dirs: Vec<PathBuf>,
-    /// `true` while a thread works on them.
-    has_worker: bool,
-}
-
-impl CgroupReaper {
-    pub(super) fn is_handing_over(&self) -> bool {
-        self.handover.is_set()
-    }
-
-    /// Removes a cgroup with all below it: at once, or in the background while processes leave it.
-    pub(crate) fn remove(&self, dir: PathBuf) {
-        if try_remove_tree(&dir) {
-            return;
-        }
-        let mut pending = self.lock_pending();
-        pending.dirs.push(dir);
-        if !pending.has_worker {
-            let reaper = self.clone();
-            let work = move || reaper.remove_pending();
-            let thread = thread::Builder::new().name("cgroup-reaper".to_owned()).spawn(work);
-            // Without a thread the next removal tries again.
-            pending.has_worker = thread.is_ok();
-        }
-    }
-
-    fn remove_pending(&self) {
-        let mut pause = FIRST_PAUSE;
-        loop {
-            thread::sleep(pause);
-            pause = (pause * 2).min(LONGEST_PAUSE);
-            let mut pending = self.lock_pending();
-            pending.dirs.retain(|dir| !try_remove_tree(dir));
-            if pending.dirs.is_empty() {
-                pending.has_worker = false;
-                return;
-            }
-        }
-    }
-
-    fn lock_pending(&self) -> MutexGuard<'_, PendingCgroups> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Tries once to remove a cgroup with all below it. Returns `true` if it no longer exists.
-pub(crate) fn try_remove_tree(dir: &Path) -> bool {
-    if try_remove(dir) {
-        return true;
-    }
-    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            try_remove_tree(&entry.path());
-        }
-    }
-    try_remove(dir)
-}
-
-fn try_remove(dir: &Path) -> bool {
-    match fs::remove_dir(dir) {
-        Ok(()) => true,
-        Err(error) => error.kind() == io::ErrorKind::NotFound,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
@@ -706,11 +608,6 @@ mod tests {
         let why = CgroupRoot::open(PathBuf::from("/nowhere")).unwrap_err();
         assert!(why.contains("/nowhere/cgroup.procs"), "{why}");
     }
-}
-
-#[cfg(test)]
-mod delegation_tests {
-    use super::*;
 
     #[test]
     fn only_useful_controllers_are_taken() {
@@ -731,11 +628,6 @@ mod delegation_tests {
         let nothing = Delegation::Nothing { why };
         assert!(nothing.to_string().contains("because") && nothing.fix().is_some());
     }
-}
-
-#[cfg(test)]
-mod place_tests {
-    use super::*;
 
     const PURE: &str = "30 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n";
     const HYBRID: &str = "35 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory\n\
@@ -765,27 +657,5 @@ mod place_tests {
         check("0::/docker/abc\n", BOUND, None);
         check("0::/other\n", BOUND, None);
         check("0::/../above\n", PURE, None);
-    }
-}
-
-#[cfg(test)]
-mod reaper_tests {
-    use std::time::Instant;
-
-    use super::*;
-
-    #[test]
-    fn a_cgroup_that_is_in_use_is_removed_later() {
-        let dir = std::env::temp_dir().join(format!("cgroup-reaper-{}", std::process::id()));
-        fs::create_dir_all(dir.join("below")).unwrap();
-        fs::write(dir.join("below/process"), "").unwrap();
-        CgroupReaper::default().remove(dir.clone());
-        assert!(dir.join("below").exists(), "a process is in it");
-        fs::remove_file(dir.join("below/process")).unwrap();
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while dir.exists() && Instant::now() < deadline {
-            thread::sleep(Duration::from_millis(5));
-        }
-        assert!(!dir.exists());
     }
 }
