@@ -1,13 +1,13 @@
-//! Reads lines, and applies the rules of all formats to them.
+//! Reads lines, and applies the rules of all formats to them. The last lines are kept: the message of a trace
+//! stands above its first frame.
+
+use std::collections::VecDeque;
 
 use crate::format_state::{FormatState, Line};
-use crate::formats::FORMATS;
-use crate::place::join_traces;
-use crate::recent::{RecentLine, RecentLines};
-use crate::rule_set::RuleSet;
+use crate::formats::{FORMATS, RuleSet};
+use crate::open_failure::join_traces;
 use crate::rules::{Effect, FormatKind};
 use crate::severity::{LineSeverity, SeverityLines, find_severity, has_numeric_level};
-use crate::source::{SourcePrefix, find_source};
 use crate::summary::Summary;
 use crate::templates::TemplateTable;
 
@@ -116,7 +116,7 @@ impl Summarizer {
         traces.sort_by_key(|trace| trace.log_line);
         join_traces(&mut tools, &mut traces);
         let mut free = self.free.clone();
-        for line in self.recent.iter() {
+        for line in &self.recent.lines {
             add_free(&mut free, line, self.has_steps);
         }
         let found = if tools.iter().all(|tool| tool.is_consistent) { &free } else { &self.all };
@@ -133,7 +133,7 @@ impl Summarizer {
 
     /// Applies the rules of all formats. Returns `true` if a format claims the line.
     fn apply_rules(&mut self, number: u64, text: &str, prefix: Option<SourcePrefix<'_>>) -> bool {
-        let follows_blank = self.recent.iter().last().is_some_and(RecentLine::is_blank);
+        let follows_blank = self.recent.lines.back().is_some_and(RecentLine::is_blank);
         let line = Line { number, text, source: "", follows_blank };
         self.switch_source("");
         let mut applied = self.apply_matches(line);
@@ -226,4 +226,137 @@ fn add_free(free: &mut SeverityLines, line: &RecentLine, has_steps: bool) {
             free.add(severity, line.number, line.told_text());
         }
     }
+}
+
+/// The lines of a source among which the message of a trace is searched.
+const HEAD_LINES: usize = 8;
+/// The lines that are kept, of all sources.
+const RECENT_LINES: usize = 24;
+/// The longest text that is kept of a line, in bytes.
+const LINE_BYTES: usize = 1200;
+/// Words of a message that no level marks as an error.
+const ERROR_NAMES: &[&str] = &["Error", "Exception", "Failure", "Throwable", "Rejection"];
+
+/// A line whose severity is not reported yet: a trace may still claim it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RecentLine {
+    pub(crate) number: u64,
+    text: String,
+    pub(crate) severity: Option<LineSeverity>,
+    is_claimed: bool,
+    /// The length of the name of the source, which begins the text.
+    source: usize,
+    /// The length of the whole prefix: the source and what follows it.
+    prefix: usize,
+}
+
+impl RecentLine {
+    /// `true` if the line has no text.
+    fn is_blank(&self) -> bool {
+        self.inner().trim().is_empty()
+    }
+
+    /// The text without the prefix that names its source.
+    pub(crate) fn inner(&self) -> &str {
+        self.text.get(self.prefix..).unwrap_or_default()
+    }
+
+    /// The text without the time that an image builder puts before it.
+    fn told_text(&self) -> &str {
+        let is_timed = self.text.starts_with(|char: char| char == '#' || char.is_ascii_digit());
+        if is_timed { self.inner() } else { &self.text }
+    }
+
+    /// `true` if an image builder tells the line of a step again.
+    fn is_repeated(&self) -> bool {
+        self.source == 0 && self.prefix > 0
+    }
+
+    fn is_from(&self, source: &str) -> bool {
+        self.text.get(..self.source) == Some(source)
+    }
+
+    fn names_error(&self) -> bool {
+        self.severity.is_some() || ERROR_NAMES.iter().any(|name| self.inner().contains(name))
+    }
+}
+
+/// The last few lines.
+#[derive(Debug, Default)]
+pub(crate) struct RecentLines {
+    lines: VecDeque<RecentLine>,
+}
+
+impl RecentLines {
+    /// Adds a line. Passes the line that is no longer recent to `settle`.
+    fn push(
+        &mut self,
+        number: u64,
+        text: &str,
+        prefix: Option<SourcePrefix<'_>>,
+        settle: impl FnOnce(&RecentLine),
+    ) -> &mut RecentLine {
+        let is_full = self.lines.len() >= RECENT_LINES;
+        let mut line = if is_full { self.lines.pop_front() } else { None }.unwrap_or_default();
+        if is_full {
+            settle(&line);
+        }
+        line.number = number;
+        line.text.clear();
+        line.text.push_str(&text[..text.floor_char_boundary(LINE_BYTES)]);
+        line.source = prefix.map_or(0, |prefix| prefix.source.len());
+        line.prefix = prefix.map_or(0, |prefix| prefix.bytes);
+        self.lines.push_back_mut(line)
+    }
+
+    /// The nearest line of a source that names an error or a warning and that nothing claims.
+    pub(crate) fn find_head(&self, source: &str) -> Option<&RecentLine> {
+        let lines = self.lines.iter().rev().filter(|line| line.is_from(source));
+        lines.take(HEAD_LINES).find(|line| !line.is_claimed && line.names_error())
+    }
+
+    /// Claims all lines of a source from a line on.
+    pub(crate) fn claim_from(&mut self, number: u64, source: &str) {
+        for line in &mut self.lines {
+            line.is_claimed |= line.number >= number && line.is_from(source);
+        }
+    }
+}
+
+/// The prefix of a line that names its source.
+#[derive(Debug, Clone, Copy)]
+struct SourcePrefix<'a> {
+    source: &'a str,
+    /// The length of the prefix.
+    bytes: usize,
+}
+
+/// Finds the prefix that an image builder puts before each line of a step (`#9 12.34 `, or `12.34 `
+/// where it tells the step again), or that docker compose puts before each line of a container
+/// (`web-1  | `).
+fn find_source(text: &str) -> Option<SourcePrefix<'_>> {
+    let (source, rest) = text.split_once(' ')?;
+    let prefix = |source, inner: &'_ str| SourcePrefix { source, bytes: text.len() - inner.len() };
+    if let Some(step) = source.strip_prefix('#') {
+        let (seconds, inner) = rest.split_once(' ')?;
+        let is_step = is_digits(step) && is_seconds(seconds);
+        return is_step.then(|| prefix(source, inner));
+    }
+    if is_seconds(source) {
+        return Some(prefix("", rest));
+    }
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    let (_, number) = source.rsplit_once(['-', '_'])?;
+    let after = rest.trim_start_matches(' ').strip_prefix('|')?;
+    let is_container = source.bytes().all(is_name) && is_digits(number);
+    is_container.then(|| prefix(source, after.strip_prefix(' ').unwrap_or(after)))
+}
+
+fn is_digits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// `true` for a time as BuildKit writes it: `12.34`.
+fn is_seconds(text: &str) -> bool {
+    text.split_once('.').is_some_and(|(whole, part)| is_digits(whole) && is_digits(part))
 }

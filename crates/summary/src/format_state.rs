@@ -2,9 +2,9 @@
 
 use regex::Captures;
 
+use crate::engine::RecentLines;
 use crate::failures::{FailureList, Run};
 use crate::open_failure::{OpenFailure, clip, fill_fields, group, number};
-use crate::recent::RecentLines;
 use crate::rules::{BlockEnd, Effect, Format, FormatKind};
 use crate::severity::LineSeverity;
 use crate::summary::{Failure, ToolReport};

@@ -13,29 +13,20 @@ mod engine;
 mod failures;
 mod format_state;
 mod formats;
-mod frames;
 mod open_failure;
-mod place;
-mod progress;
-mod recent;
-mod rule_set;
 mod rules;
 mod severity;
-mod source;
 mod summary;
 mod templates;
-mod text;
 
 pub use engine::Summarizer;
 pub use formats::tool_names;
-pub use progress::is_progress_line;
-pub use severity::is_error_line;
+pub use severity::{is_error_line, is_progress_line};
 pub use summary::{
     Counts, Failure, FoundLines, LineGroup, LineGroups, MAX_FAILURES, NumberedLine, Summary,
-    ToolReport,
+    SummaryText, ToolReport,
 };
 pub use templates::{TemplateEntry, TemplateTable};
-pub use text::SummaryText;
 
 /// Runs the example in the README as a documentation test.
 #[cfg(doctest)]

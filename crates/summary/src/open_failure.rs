@@ -1,11 +1,9 @@
-//! A failure while its lines are being read.
+//! A failure while its lines are being read: its message, its place, and the frames of its trace.
 
 use regex::Captures;
 
-use crate::frames::FrameSection;
-use crate::place::PlaceRank;
 use crate::rules::{Effect, FormatKind, FrameOrder};
-use crate::summary::Failure;
+use crate::summary::{Failure, ToolReport};
 
 /// The longest name, message or frame, in characters.
 const TEXT_CHARS: usize = 300;
@@ -300,5 +298,218 @@ pub(crate) fn clip(text: &str) -> String {
     match text.char_indices().nth(TEXT_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
+    }
+}
+
+/// Frames that are kept of a trace, and of each cause.
+const FRAMES: usize = 3;
+/// Beginnings of frames that belong to a language or to a common library.
+const LIBRARY_STARTS: &[&str] = &[
+    "java.",
+    "javax.",
+    "jdk.",
+    "sun.",
+    "kotlin.",
+    "kotlinx.",
+    "scala.",
+    "groovy.",
+    "System.",
+    "Microsoft.",
+    "org.springframework.",
+    "org.hibernate.",
+    "org.apache.",
+    "org.postgresql.",
+    "com.mysql.",
+    "com.zaxxer.",
+    "io.netty.",
+    "reactor.",
+];
+/// Parts of the paths of libraries.
+const LIBRARY_PARTS: &[&str] = &[
+    "site-packages/",
+    "dist-packages/",
+    "/lib/python",
+    "<frozen ",
+    "node_modules/",
+    "node:",
+    "(<anonymous>)",
+    "/gems/",
+    "/vendor/",
+];
+
+/// The first frames of a part of a trace, the innermost first. If they all belong to libraries, the
+/// innermost frame of the program itself is kept too.
+#[derive(Debug, Clone, Default)]
+struct FrameSection {
+    frames: Vec<String>,
+    own: Option<String>,
+}
+
+impl FrameSection {
+    /// Adds a frame that called the frames before it.
+    fn push_outer(&mut self, frame: String) {
+        if self.frames.len() < FRAMES {
+            self.frames.push(frame);
+        } else if self.own.is_none() && !is_library(&frame) {
+            self.own = Some(frame);
+        }
+    }
+
+    /// Adds a frame that the frames before it called.
+    fn push_inner(&mut self, frame: String) {
+        self.frames.insert(0, frame);
+        if self.frames.len() > FRAMES
+            && let Some(outer) = self.frames.pop()
+            && !is_library(&outer)
+        {
+            self.own = Some(outer);
+        }
+    }
+
+    /// Takes the frames, and leaves none.
+    fn take(&mut self) -> Vec<String> {
+        let Self { mut frames, own } = std::mem::take(self);
+        if frames.iter().all(|frame| is_library(frame)) {
+            frames.extend(own);
+        }
+        frames
+    }
+}
+
+fn is_library(frame: &str) -> bool {
+    LIBRARY_STARTS.iter().any(|start| frame.starts_with(start))
+        || LIBRARY_PARTS.iter().any(|part| frame.contains(part))
+}
+
+/// The rank of a frame as the place of a failure.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum PlaceRank {
+    /// There is no frame yet.
+    #[default]
+    None,
+    AnyFile,
+    /// A file of tests, by its name.
+    TestFile,
+    /// The file that the tool named for the failure.
+    SameFile,
+}
+
+impl PlaceRank {
+    /// The rank of a frame for a failure whose place is the frame of rank `known`.
+    fn of_frame(frame: &str, failure: &Failure, known: Self) -> Self {
+        match &failure.file {
+            Some(file) if known == Self::None && is_same_file(frame, file) => Self::SameFile,
+            Some(_) if known == Self::None => Self::None,
+            _ if is_test_file(frame) => Self::TestFile,
+            _ => Self::AnyFile,
+        }
+    }
+}
+
+/// Removes the traces of failures that tools report: a frame is at the place of the failure. Such a
+/// trace is the message of a failure that has none.
+pub(crate) fn join_traces(tools: &mut [ToolReport], traces: &mut Vec<Failure>) {
+    traces.retain(|trace| {
+        let mut failures = tools.iter_mut().flat_map(|tool| &mut tool.failures);
+        let Some(failure) = failures.find(|failure| is_in_trace(failure, trace)) else {
+            return true;
+        };
+        if failure.message.is_none() {
+            failure.message.clone_from(&trace.message);
+        }
+        false
+    });
+}
+
+fn is_in_trace(failure: &Failure, trace: &Failure) -> bool {
+    let (Some(file), Some(line)) = (&failure.file, failure.line) else { return false };
+    let place = format!("{}:{line}", file.trim_start_matches("./"));
+    let is_part = |char: char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-' | '.');
+    trace.frames.iter().any(|frame| {
+        frame.match_indices(&place).any(|(at, _)| {
+            let rest = &frame[at + place.len()..];
+            !frame[..at].ends_with(is_part) && !rest.starts_with(|char: char| char.is_ascii_digit())
+        })
+    })
+}
+
+/// `true` if one path is the end of the other.
+fn is_same_file(one: &str, other: &str) -> bool {
+    let one = one.trim_start_matches("./");
+    let other = other.trim_start_matches("./");
+    let ends_with = |path: &str, end: &str| {
+        path.strip_suffix(end).is_some_and(|start| start.is_empty() || start.ends_with('/'))
+    };
+    ends_with(one, other) || ends_with(other, one)
+}
+
+/// `true` if the name or the folder of a file is that of tests.
+fn is_test_file(path: &str) -> bool {
+    let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let is_test_folder =
+        |folder: &str| matches!(folder, "test" | "tests" | "__tests__" | "spec" | "specs" | "e2e");
+    let name = name.to_ascii_lowercase();
+    name.contains("test") || name.contains("spec") || folders.split('/').any(is_test_folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(frames: &[&str]) -> Vec<String> {
+        frames.iter().map(|&frame| frame.to_owned()).collect()
+    }
+
+    #[test]
+    fn the_first_frame_of_the_program_is_kept_below_those_of_libraries() {
+        let mut section = FrameSection::default();
+        for frame in
+            ["java.a(A.java:1)", "java.b(B.java:2)", "java.c(C.java:3)", "java.d", "app.e", "app.f"]
+        {
+            section.push_outer(frame.to_owned());
+        }
+        let expected = ["java.a(A.java:1)", "java.b(B.java:2)", "java.c(C.java:3)", "app.e"];
+        assert_eq!(section.take(), names(&expected));
+        assert_eq!(section.take(), names(&[]));
+    }
+
+    #[test]
+    fn three_innermost_frames_are_kept_of_a_trace_that_begins_with_the_outermost() {
+        let mut section = FrameSection::default();
+        for frame in [
+            "app.py:1",
+            "app.py:2",
+            "site-packages/a.py:3",
+            "site-packages/b.py:4",
+            "site-packages/c.py:5",
+        ] {
+            section.push_inner(frame.to_owned());
+        }
+        let expected =
+            ["site-packages/c.py:5", "site-packages/b.py:4", "site-packages/a.py:3", "app.py:2"];
+        assert_eq!(section.take(), names(&expected));
+        for frame in ["app.py:1", "app.py:2", "app.py:3", "app.py:4"] {
+            section.push_inner(frame.to_owned());
+        }
+        assert_eq!(section.take(), names(&["app.py:4", "app.py:3", "app.py:2"]));
+    }
+
+    #[test]
+    fn a_frame_in_the_file_of_the_test_is_the_best_place() {
+        use PlaceRank::{AnyFile, None, SameFile, TestFile};
+        let known = Failure { file: Some("./test/a.test.js".into()), ..Failure::default() };
+        let unknown = Failure::default();
+        for (failure, frame, rank) in [
+            (&known, "/srv/app/test/a.test.js", SameFile),
+            (&known, "test/a.test.js", SameFile),
+            (&known, "latest/a.test.js", None),
+            (&known, "src/a.js", None),
+            (&unknown, "src/a.js", AnyFile),
+            (&unknown, "src/a_test.py", TestFile),
+            (&unknown, "tests/a.py", TestFile),
+            (&unknown, "/srv/contest/a.py", AnyFile),
+        ] {
+            assert_eq!(PlaceRank::of_frame(frame, failure, None), rank, "{frame}");
+        }
     }
 }

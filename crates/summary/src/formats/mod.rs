@@ -1,16 +1,12 @@
 //! The formats of all tools. A line can begin only one failure: formats that come first win.
 
-mod go;
-mod images;
+mod compiled;
 mod javascript;
-mod jvm;
 mod native;
-mod python;
-mod ruby_php;
-mod rust;
-mod shell;
-mod table;
+mod rule_set;
+mod scripts;
+mod tools;
 mod traces;
 
-pub(crate) use table::FORMATS;
-pub use table::tool_names;
+pub use rule_set::tool_names;
+pub(crate) use rule_set::{FORMATS, RuleSet};

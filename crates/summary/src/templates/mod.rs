@@ -2,7 +2,7 @@
 //!
 //! A template is a line with its variable parts masked (see `masking`). Lines with the same hash
 //! of the masked line are counted by one [`TemplateEntry`], which keeps the first and the last of
-//! them. [`TemplateTable::groups`] then divides the templates into clusters (see `clusters`):
+//! them. [`TemplateTable::groups`] then divides the templates into clusters (see `grouping`):
 //!
 //! - A cluster is **tight** if its lines are alike in most words, such as a listing in which only
 //!   the names differ. All its lines are one group.
@@ -17,7 +17,7 @@
 //!
 //! - it is not part of a regular group, its template occurs at most three times, and regular groups
 //!   make up 98 % of all lines: in prose, source code or a patch nothing is rare; or
-//! - one of its numbers is far beyond all others at its position (see `outliers`), in a group that
+//! - one of its numbers is far beyond all others at its position (see `NumberColumns`), in a group that
 //!   has at least a fifth of all lines.
 //!
 //! Memory: a table holds at most 8,192 templates, with 400 bytes of their first and of their last
@@ -25,12 +25,8 @@
 //! lines that have their pattern. Other templates that occurred once are dropped and only counted
 //! unless nearly all lines are regular. The lines of a table that is never full are counted exactly.
 
-mod clusters;
-mod entry;
 mod grouping;
 mod masking;
-mod outliers;
 mod table;
 
-pub use entry::TemplateEntry;
-pub use table::TemplateTable;
+pub use table::{TemplateEntry, TemplateTable};

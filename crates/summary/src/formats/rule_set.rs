@@ -1,11 +1,40 @@
-//! All rules of all formats, compiled: the rules that match a line are found in one pass.
+//! The table of all formats, and all their rules, compiled: the rules that match a line are found in one pass.
 
 use std::sync::LazyLock;
 
 use regex::{Captures, Regex, RegexSet, RegexSetBuilder};
 
-use crate::formats::FORMATS;
-use crate::rules::{Effect, Format, Rule};
+use super::compiled::{GO_FORMATS, JVM_FORMATS, RUST_FORMATS};
+use super::scripts::{PYTHON_FORMATS, RUBY_PHP_FORMATS};
+use super::tools::{IMAGE_FORMATS, SHELL_FORMATS};
+use super::{javascript, native, traces};
+use crate::rules::{Effect, Format, FormatKind, Rule};
+
+/// All formats, family by family.
+pub(crate) const FORMATS: &[&[Format]] = &[
+    PYTHON_FORMATS,
+    javascript::FORMATS,
+    JVM_FORMATS,
+    RUBY_PHP_FORMATS,
+    IMAGE_FORMATS,
+    RUST_FORMATS,
+    GO_FORMATS,
+    SHELL_FORMATS,
+    native::FORMATS,
+    traces::FORMATS,
+    javascript::COMMON_FORMATS,
+];
+
+/// The names that a [`ToolReport`](crate::ToolReport) can have, each once, in alphabetical order.
+#[must_use]
+pub fn tool_names() -> Vec<&'static str> {
+    let formats = FORMATS.iter().copied().flatten();
+    let tools = formats.filter(|format| !matches!(format.kind, FormatKind::Trace(_)));
+    let mut names: Vec<&str> = tools.map(|format| format.name).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
 
 /// One rule with its format.
 #[derive(Debug, Clone, Copy)]
@@ -13,7 +42,7 @@ pub(crate) struct RuleRef {
     /// The index of the format.
     pub(crate) format: usize,
     /// The index of the rule among all rules of all formats.
-    pub(crate) index: usize,
+    index: usize,
     pub(crate) effect: Effect,
 }
 
