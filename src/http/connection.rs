@@ -1,7 +1,7 @@
 //! Serves one connection from the handshake to its end.
 
-use std::io;
-use std::io::IoSlice;
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, StatusCode};
 use futures_util::future::BoxFuture;
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
@@ -18,13 +19,14 @@ use hyper::{Method, Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::{Sleep, sleep};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::time::{Sleep, sleep, timeout};
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use super::connection_table::{BusyGuard, BusyMarker, ConnectionPermit};
-use super::keep_alive::is_event_stream;
-use super::listen::AcceptedStream;
-use super::peer::{ConnectionPeer, JobDetection, PeerAddress};
+use super::connection_table::{
+    BusyGuard, BusyMarker, ConnectionPeer, ConnectionPermit, JobDetection, PeerAddress,
+};
 use super::settings::HttpServerSettings;
 use crate::telemetry::{HttpRefusalReason, events};
 
@@ -126,6 +128,49 @@ impl ConnectionServer {
     }
 }
 
+/// An accepted connection, before any handshake.
+pub(super) enum AcceptedStream {
+    Tcp(TcpStream),
+    Tls(TcpStream, TlsAcceptor),
+    Unix(UnixStream),
+}
+
+/// A bidirectional byte stream over any transport.
+trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for S {}
+
+impl AcceptedStream {
+    /// The local address of the connection, if it is an open TCP connection.
+    pub(super) fn server_address(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Tcp(stream) | Self::Tls(stream, _) => stream.local_addr().ok(),
+            Self::Unix(_) => None,
+        }
+    }
+
+    /// Completes the TLS handshake, if there is one, within `handshake_timeout` and returns the
+    /// stream.
+    async fn open(self, handshake_timeout: Duration) -> io::Result<Box<dyn ByteStream>> {
+        Ok(match self {
+            Self::Tcp(stream) => Box::new(disable_nagle(stream)),
+            Self::Unix(stream) => Box::new(stream),
+            Self::Tls(stream, acceptor) => {
+                let handshake = acceptor.accept(disable_nagle(stream));
+                Box::new(timeout(handshake_timeout, handshake).await.map_err(io::Error::from)??)
+            }
+        })
+    }
+}
+
+/// Disables Nagle's algorithm: small events would delay each other by 40 ms per call.
+fn disable_nagle(stream: TcpStream) -> TcpStream {
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "no TCP_NODELAY");
+    }
+    stream
+}
+
 /// Passes the requests of one connection to the router.
 #[derive(Clone)]
 struct RequestService {
@@ -167,6 +212,14 @@ impl RequestService {
             Some(BusyBodyParts { busy, busy_hold: self.busy_hold, half_close: self.half_close });
         Ok(response.map(|body| BusyBody { body, guards }))
     }
+}
+
+pub(super) const EVENT_STREAM: &str = "text/event-stream";
+
+/// `true` if a response with these headers is an event stream.
+pub(super) fn is_event_stream(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE);
+    kind.is_some_and(|kind| kind.as_bytes().starts_with(EVENT_STREAM.as_bytes()))
 }
 
 /// A response body that keeps its connection busy until the body has been written.
@@ -242,7 +295,7 @@ impl UpgradeTask {
 /// Keeps a connection busy after its response has been produced. Clones are cheap: the stream and
 /// the responses share one.
 #[derive(Debug, Clone, Default)]
-pub(super) struct DelayedRelease(Arc<Mutex<ReleaseCondition>>);
+struct DelayedRelease(Arc<Mutex<ReleaseCondition>>);
 
 #[derive(Debug, Default)]
 enum ReleaseCondition {
@@ -256,12 +309,12 @@ enum ReleaseCondition {
 
 impl DelayedRelease {
     /// Keeps the connection busy until everything has been written.
-    pub(super) fn hold_until_flushed(&self, busy: BusyGuard) {
+    fn hold_until_flushed(&self, busy: BusyGuard) {
         self.replace(ReleaseCondition::UntilFlushed { _busy: busy });
     }
 
     /// Keeps the connection busy until the stream is closed.
-    pub(super) fn hold_until_closed(&self, busy: BusyGuard) {
+    fn hold_until_closed(&self, busy: BusyGuard) {
         self.replace(ReleaseCondition::UntilClosed { _busy: busy });
     }
 
@@ -285,7 +338,7 @@ impl DelayedRelease {
 /// While a request is answered, the stream also checks whether the client has ended its side, which
 /// hyper does not do (see [`HalfClose`]).
 #[derive(Debug)]
-pub(super) struct ClientStream<S> {
+struct ClientStream<S> {
     inner: S,
     write_timeout: Duration,
     /// Runs while a write is blocked.
@@ -306,7 +359,7 @@ enum PeekedInput {
 
 impl<S> ClientStream<S> {
     /// Wraps a stream; any single write may block for at most `write_timeout`.
-    pub(super) const fn new(
+    const fn new(
         inner: S,
         write_timeout: Duration,
         busy_hold: DelayedRelease,
@@ -433,7 +486,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ClientStream<S> {
 /// The end of the input does not end a call: `half_close` tells hyper so, and hyper then ignores
 /// the input while it answers. Over TCP, however, a client that is gone looks the same until
 /// something is sent to it. So [`ClientStream`] checks for the end of the input itself, and
-/// responses that are event streams then send comments ([`super::keep_alive`]): a write that fails
+/// responses that are event streams then send comments ([`super::mcp_endpoint`]): a write that fails
 /// ends the connection.
 #[derive(Debug, Clone, Default)]
 pub(super) struct HalfClose(Arc<HalfCloseState>);
@@ -446,7 +499,7 @@ struct HalfCloseState {
 
 /// The phase of a connection, which decides what the end of its input means.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum ConnectionPhase {
+enum ConnectionPhase {
     /// No request, or one that is being read: hyper sees the end of the input itself.
     #[default]
     Reading,
@@ -457,11 +510,11 @@ pub(super) enum ConnectionPhase {
 }
 
 impl HalfClose {
-    pub(super) fn enter(&self, phase: ConnectionPhase) {
+    fn enter(&self, phase: ConnectionPhase) {
         *self.0.phase.lock().unwrap_or_else(PoisonError::into_inner) = phase;
     }
 
-    pub(super) fn phase(&self) -> ConnectionPhase {
+    fn phase(&self) -> ConnectionPhase {
         *self.0.phase.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -469,7 +522,7 @@ impl HalfClose {
     ///
     /// # Errors
     /// When the connection must end with its input.
-    pub(super) fn note_input_end(&self) -> io::Result<()> {
+    fn note_input_end(&self) -> io::Result<()> {
         match self.phase() {
             ConnectionPhase::Reading => Ok(()),
             ConnectionPhase::Answering => {
@@ -488,13 +541,13 @@ impl HalfClose {
 
 /// The body of a request; it records when it has been read completely.
 #[derive(Debug)]
-pub(super) struct RequestBody {
+struct RequestBody {
     body: Incoming,
     half_close: HalfClose,
 }
 
 impl RequestBody {
-    pub(super) fn new(body: Incoming, half_close: HalfClose) -> Self {
+    fn new(body: Incoming, half_close: HalfClose) -> Self {
         if body.is_end_stream() {
             half_close.enter(ConnectionPhase::Answering);
         }
@@ -530,12 +583,12 @@ impl HttpBody for RequestBody {
 mod tests {
     use axum::routing::{get, post};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::UnixStream;
     use tokio::sync::Notify;
 
     use super::*;
-    use crate::http::connection_table::{ConnectionLimiter, ConnectionLimits};
-    use crate::http::peer::{AddressGroup, PeerKind};
+    use crate::http::connection_table::{
+        AddressGroup, ConnectionLimiter, ConnectionLimits, PeerKind,
+    };
 
     const ARRIVAL: PeerAddress = PeerAddress::Unix { peer: PeerKind::User };
 
@@ -622,7 +675,7 @@ mod tests {
         client.shutdown().await.unwrap();
         let mut released = Vec::new();
         let read = client.read_to_end(&mut released);
-        tokio::time::timeout(Duration::from_secs(60), read).await.expect("it is closed").unwrap();
+        timeout(Duration::from_secs(60), read).await.expect("it is closed").unwrap();
     }
 
     #[tokio::test]

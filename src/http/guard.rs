@@ -23,12 +23,10 @@ use hyper::body::Body as _;
 use serde_json::json;
 
 use super::auth::{AccessDenied, Authenticator, Credential, cut_when_revoked};
-use super::connection_table::BusyMarker;
-use super::peer::{ConnectionPeer, PeerAddress, PeerKind};
+use super::connection_table::{BusyMarker, ConnectionPeer, PeerAddress, PeerKind};
 use super::settings::HttpServerSettings;
 use crate::service::CallerRole;
-use crate::telemetry;
-use crate::telemetry::events;
+use crate::telemetry::{self, events};
 
 /// The path prefix of the API, which the MCP endpoint cannot use.
 pub(super) const API_PREFIX: &str = "/api/";
@@ -53,7 +51,7 @@ enum AllowedHost {
 
 /// The reason why the head of a request was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum HeadRefusal {
+enum HeadRefusal {
     Headers,
     NoHost,
     Host,
@@ -75,7 +73,7 @@ impl HeadRules {
 
     /// Checks `Host` and `Origin`. Over the unix socket any `Host` is allowed, since no web page
     /// can reach a unix socket.
-    pub(super) fn check(
+    fn check(
         &self,
         headers: &HeaderMap,
         peer_address: Option<PeerAddress>,
@@ -88,7 +86,7 @@ impl HeadRules {
 
     /// Checks the size of a head, its first line included. hyper bounds only its buffer, which may
     /// hold more than one head.
-    pub(super) fn check_size(
+    fn check_size(
         &self,
         method: &Method,
         uri: &Uri,
@@ -200,7 +198,7 @@ fn normalize_host(host: &str) -> String {
 
 impl HeadRefusal {
     /// The label under which the refusal is counted.
-    pub(super) const fn metric_label(self) -> telemetry::HttpRefusalReason {
+    const fn metric_label(self) -> telemetry::HttpRefusalReason {
         match self {
             Self::Headers => telemetry::HttpRefusalReason::Headers,
             Self::NoHost | Self::Host => telemetry::HttpRefusalReason::Host,

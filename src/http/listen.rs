@@ -1,24 +1,33 @@
 //! The listeners of the server: a TCP address, with or without TLS, and a unix socket.
+//!
+//! The certificate of TLS and its key are read again when their files change.
 
-use std::fs::{DirBuilder, File, Permissions};
+use std::error::Error as _;
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::future::pending;
+use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
-use std::{fs, io};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use rustix::process::geteuid;
 use thiserror::Error;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream, UnixListener, UnixSocket, UnixStream};
+use tokio::net::{TcpListener, UnixListener, UnixSocket, UnixStream};
 use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::{self, ServerConfig};
 
-use super::peer::{JobDetection, PeerAddress, PeerKind};
+use super::connection::AcceptedStream;
+use super::connection_table::{JobDetection, PeerAddress, PeerKind};
 use super::settings::{HttpServerSettings, SocketPath};
-use super::tls::{Certificates, TlsError, TlsFiles};
+use crate::bounded_read::{BoundedReadError, read_text};
+use crate::private_files::Symlinks;
 use crate::socket_address::{MAX_PATH_BYTES, SocketAddress, is_bound_to};
 use crate::telemetry::{HttpRefusalReason, events};
 
@@ -47,7 +56,7 @@ impl HttpListener {
             }
             Self::Tls(listener, certificates) => {
                 let (stream, from) = listener.accept().await?;
-                Ok((AcceptedStream::Tls(stream, Arc::clone(certificates)), PeerAddress::Tcp(from)))
+                Ok((AcceptedStream::Tls(stream, certificates.acceptor()), PeerAddress::Tcp(from)))
             }
             Self::Unix(listener) => {
                 let (stream, peer) = listener.accept().await?;
@@ -202,7 +211,7 @@ async fn listen_unix(
     settings: &HttpServerSettings,
     inherited: Option<OwnedFd>,
     bound: Option<SocketAddr>,
-) -> Result<Option<HttpListener>, SocketError> {
+) -> Result<Option<HttpListener>, HttpError> {
     let Some(socket) = &settings.socket else { return Ok(None) };
     if let Some(fd) = inherited
         && let Some(listener) = SocketListener::reuse(fd, socket.path(), &settings.job_detection)
@@ -219,50 +228,6 @@ async fn listen_unix(
     }
 }
 
-/// An accepted connection, before any handshake.
-#[derive(Debug)]
-pub(super) enum AcceptedStream {
-    Tcp(TcpStream),
-    Tls(TcpStream, Arc<Certificates>),
-    Unix(UnixStream),
-}
-
-/// A bidirectional byte stream over any transport.
-pub(super) trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
-
-impl<S: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for S {}
-
-impl AcceptedStream {
-    /// The local address of the connection, if it is an open TCP connection.
-    pub(super) fn server_address(&self) -> Option<SocketAddr> {
-        match self {
-            Self::Tcp(stream) | Self::Tls(stream, _) => stream.local_addr().ok(),
-            Self::Unix(_) => None,
-        }
-    }
-
-    /// Completes the TLS handshake, if there is one, within `handshake_timeout` and returns the
-    /// stream.
-    pub(super) async fn open(self, handshake_timeout: Duration) -> io::Result<Box<dyn ByteStream>> {
-        Ok(match self {
-            Self::Tcp(stream) => Box::new(disable_nagle(stream)),
-            Self::Unix(stream) => Box::new(stream),
-            Self::Tls(stream, certificates) => {
-                let handshake = certificates.acceptor().accept(disable_nagle(stream));
-                Box::new(timeout(handshake_timeout, handshake).await.map_err(io::Error::from)??)
-            }
-        })
-    }
-}
-
-/// Disables Nagle's algorithm: small events would delay each other by 40 ms per call.
-fn disable_nagle(stream: TcpStream) -> TcpStream {
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "no TCP_NODELAY");
-    }
-    stream
-}
-
 const BACKLOG: u32 = 1024;
 
 /// The time limit for the probe of an existing socket. A server that does not accept in this time
@@ -274,7 +239,7 @@ const ROOT: u32 = 0;
 
 /// A listening unix socket. Its file is removed on drop.
 #[derive(Debug)]
-pub(super) struct SocketListener {
+struct SocketListener {
     listener: UnixListener,
     file: SocketFile,
     job_detection: JobDetection,
@@ -282,11 +247,8 @@ pub(super) struct SocketListener {
 
 impl SocketListener {
     /// Listens at `path`. Replaces the socket file of a server that no longer runs.
-    pub(super) async fn bind(
-        path: &Path,
-        job_detection: JobDetection,
-    ) -> Result<Self, SocketError> {
-        let failed = |source| SocketError::Io { path: path.into(), source };
+    async fn bind(path: &Path, job_detection: JobDetection) -> Result<Self, HttpError> {
+        let failed = |source| HttpError::Socket { path: path.into(), source };
         let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let directory = directory.unwrap_or_else(|| Path::new("."));
         DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
@@ -296,7 +258,7 @@ impl SocketListener {
         lock.lock().map_err(failed)?;
         let address = SocketAddress::new(path).map_err(|error| {
             if error.kind() == io::ErrorKind::InvalidInput {
-                SocketError::TooLong { path: path.into(), most: MAX_PATH_BYTES }
+                HttpError::SocketPathTooLong { path: path.into(), most: MAX_PATH_BYTES }
             } else {
                 failed(error)
             }
@@ -321,13 +283,13 @@ impl SocketListener {
         Some(Self { listener, file, job_detection: job_detection.clone() })
     }
 
-    pub(super) fn path(&self) -> &Path {
+    fn path(&self) -> &Path {
         &self.file.path
     }
 
     /// Accepts the next connection of our own user or root and returns what kind of process opened
     /// it.
-    pub(super) async fn accept(&self) -> io::Result<(UnixStream, PeerKind)> {
+    async fn accept(&self) -> io::Result<(UnixStream, PeerKind)> {
         loop {
             let (stream, _) = self.listener.accept().await?;
             let uid = stream.peer_cred()?.uid();
@@ -350,21 +312,21 @@ fn listen(path: &Path, address: &SocketAddress) -> io::Result<UnixListener> {
 }
 
 /// Removes `path` if it is a socket that nobody listens on, and nothing else.
-async fn remove_if_stale(path: &Path, address: &SocketAddress) -> Result<(), SocketError> {
-    let failed = |source| SocketError::Io { path: path.into(), source };
+async fn remove_if_stale(path: &Path, address: &SocketAddress) -> Result<(), HttpError> {
+    let failed = |source| HttpError::Socket { path: path.into(), source };
     let found = match fs::symlink_metadata(path) {
         Ok(found) => found,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(failed(error)),
     };
     if !found.file_type().is_socket() {
-        return Err(SocketError::NotASocket { path: path.into() });
+        return Err(HttpError::NotASocket { path: path.into() });
     }
     match timeout(LIVENESS_TIMEOUT, UnixStream::connect(address.path())).await {
         Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => {
             fs::remove_file(path).map_err(failed)
         }
-        Ok(_) | Err(_) => Err(SocketError::InUse { path: path.into() }),
+        Ok(_) | Err(_) => Err(HttpError::SocketInUse { path: path.into() }),
     }
 }
 
@@ -408,8 +370,18 @@ pub enum HttpError {
         "there is nowhere to listen: http.bind and http.socket are both \"none\"; set one of them"
     )]
     NoListener,
-    #[error(transparent)]
-    Socket(#[from] SocketError),
+    #[error(
+        "another server listens on `{}`; stop that one, or give this one its own (http.socket, or server.data_dir)", .path.display()
+    )]
+    SocketInUse { path: PathBuf },
+    #[error(
+        "the name of `{}` is too long for a unix socket, whose path may have {most} bytes; set http.socket to a shorter path", .path.display()
+    )]
+    SocketPathTooLong { path: PathBuf, most: usize },
+    #[error("`{}` exists and is not a socket; move it away, or set http.socket to another path", .path.display())]
+    NotASocket { path: PathBuf },
+    #[error("cannot listen on the socket `{}`; set http.socket to a path in a directory that can be written, or to \"none\"", .path.display())]
+    Socket { path: PathBuf, source: io::Error },
     #[error(transparent)]
     Tls(#[from] TlsError),
     #[error("`{path}` cannot be the MCP path; give one such as /mcp that is not taken")]
@@ -424,40 +396,169 @@ impl HttpError {
             Self::TokenRequired { .. } => "token_required",
             Self::Bind { .. } => "bind_failed",
             Self::NoListener => "no_listener",
-            Self::Socket(error) => error.code(),
+            Self::SocketInUse { .. } => "socket_in_use",
+            Self::SocketPathTooLong { .. } => "socket_path_too_long",
+            Self::NotASocket { .. } => "socket_not_a_socket",
+            Self::Socket { .. } => "socket_failed",
             Self::Tls(_) => "tls_unusable",
             Self::BadPath { .. } => "bad_path",
         }
     }
 }
 
-/// The reason why the server cannot listen on the unix socket.
+/// The shortest interval between two checks of the files.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The reason why a certificate cannot be used.
 #[derive(Debug, Error)]
-pub enum SocketError {
+pub enum TlsError {
     #[error(
-        "another server listens on `{}`; stop that one, or give this one its own (http.socket, or server.data_dir)", .path.display()
+        "{given} is set and {missing} is not; TLS needs both: set {missing} as well, or neither"
     )]
-    InUse { path: PathBuf },
-    #[error(
-        "the name of `{}` is too long for a unix socket, whose path may have {most} bytes; set http.socket to a shorter path", .path.display()
-    )]
-    TooLong { path: PathBuf, most: usize },
-    #[error("`{}` exists and is not a socket; move it away, or set http.socket to another path", .path.display())]
-    NotASocket { path: PathBuf },
-    #[error("cannot listen on the socket `{}`; set http.socket to a path in a directory that can be written, or to \"none\"", .path.display())]
-    Io { path: PathBuf, source: io::Error },
+    Half { given: &'static str, missing: &'static str },
+    #[error("cannot read `{}`; give a PEM file that the server's user may read", .path.display())]
+    Unreadable { path: PathBuf, source: BoundedReadError },
+    #[error("cannot use `{}`; give a PEM file of a certificate chain, or of its key", .path.display())]
+    Pem { path: PathBuf, source: pem::Error },
+    /// The certificate and the key do not match, or rustls does not support their kind.
+    #[error("the certificate `{}` and the key `{}` cannot be used together; give a certificate chain and its own key", .cert.display(), .key.display())]
+    Pair { cert: PathBuf, key: PathBuf, source: rustls::Error },
 }
 
-impl SocketError {
-    /// Returns the stable code word of the error.
-    #[must_use]
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::InUse { .. } => "socket_in_use",
-            Self::TooLong { .. } => "socket_path_too_long",
-            Self::NotASocket { .. } => "socket_not_a_socket",
-            Self::Io { .. } => "socket_failed",
+/// The files of a certificate chain and its key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct TlsFiles {
+    cert: PathBuf,
+    key: PathBuf,
+}
+
+impl TlsFiles {
+    /// Returns both paths, or `None` if neither is set.
+    fn from_paths(cert: Option<&Path>, key: Option<&Path>) -> Result<Option<Self>, TlsError> {
+        const CERT: &str = "http.tls_cert";
+        const KEY: &str = "http.tls_key";
+        match (cert, key) {
+            (Some(cert), Some(key)) => Ok(Some(Self { cert: cert.into(), key: key.into() })),
+            (None, None) => Ok(None),
+            (Some(_), None) => Err(TlsError::Half { given: CERT, missing: KEY }),
+            (None, Some(_)) => Err(TlsError::Half { given: KEY, missing: CERT }),
         }
+    }
+
+    fn load(&self) -> Result<Arc<ServerConfig>, TlsError> {
+        let no_pem = |path: &Path| {
+            let path = path.to_owned();
+            move |source| TlsError::Pem { path, source }
+        };
+        let cert = read(&self.cert)?;
+        let key = read(&self.key)?;
+        let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(cert.as_bytes()).collect();
+        let chain = chain.map_err(no_pem(&self.cert))?;
+        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(no_pem(&self.key))?;
+        let unusable =
+            |source| TlsError::Pair { cert: self.cert.clone(), key: self.key.clone(), source };
+        let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(unusable)?
+            .with_no_client_auth()
+            .with_single_cert(chain, key)
+            .map_err(unusable)?;
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Arc::new(config))
+    }
+
+    fn stamps(&self) -> io::Result<[CertFileStamp; 2]> {
+        Ok([CertFileStamp::from_path(&self.cert)?, CertFileStamp::from_path(&self.key)?])
+    }
+}
+
+fn read(path: &Path) -> Result<String, TlsError> {
+    read_text(path, Symlinks::Follow)
+        .map_err(|source| TlsError::Unreadable { path: path.to_owned(), source })
+}
+
+/// The properties of a file that change when it is replaced or rewritten.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct CertFileStamp {
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+}
+
+impl CertFileStamp {
+    fn from_path(path: &Path) -> io::Result<Self> {
+        let file = fs::metadata(path)?;
+        let modified = (file.mtime(), file.mtime_nsec());
+        Ok(Self { inode: file.ino(), size: file.size(), modified })
+    }
+}
+
+/// The certificate and key in use.
+#[derive(Debug)]
+struct Certificates {
+    files: TlsFiles,
+    current: Mutex<LoadedCertificate>,
+}
+
+#[derive(Debug)]
+struct LoadedCertificate {
+    config: Arc<ServerConfig>,
+    /// The state of the files when they were last read, whether that succeeded or not; `None` while
+    /// one is missing.
+    stamps: Option<[CertFileStamp; 2]>,
+    checked_at: Instant,
+    /// `true` while a check of the files runs.
+    is_checking: bool,
+}
+
+impl Certificates {
+    fn load(files: TlsFiles) -> Result<Self, TlsError> {
+        // Taken before the files are read: a change during the read is then noticed by the next
+        // check.
+        let stamps = files.stamps().ok();
+        let config = files.load()?;
+        let current =
+            LoadedCertificate { config, stamps, checked_at: Instant::now(), is_checking: false };
+        Ok(Self { files, current: Mutex::new(current) })
+    }
+
+    /// Returns an acceptor with the newest usable pair of the last check. An unusable pair is
+    /// logged once, and the pair before it stays in use. If a check is due, it starts in the
+    /// background, since files can block: later connections get its result.
+    fn acceptor(self: &Arc<Self>) -> TlsAcceptor {
+        let mut current = self.lock();
+        if !current.is_checking && current.checked_at.elapsed() >= CHECK_INTERVAL {
+            current.is_checking = true;
+            let certificates = Arc::clone(self);
+            tokio::task::spawn_blocking(move || certificates.reload_if_changed());
+        }
+        TlsAcceptor::from(Arc::clone(&current.config))
+    }
+
+    /// Reads the files if they have changed. Blocks, but holds no lock meanwhile.
+    fn reload_if_changed(&self) {
+        let known = self.lock().stamps;
+        let stamps = self.files.stamps().ok();
+        let loaded = (stamps != known).then(|| self.files.load());
+        let mut current = self.lock();
+        current.stamps = stamps;
+        current.checked_at = Instant::now();
+        current.is_checking = false;
+        match loaded {
+            Some(Ok(config)) => {
+                current.config = config;
+                events::certificate_replaced();
+            }
+            Some(Err(error)) => {
+                let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+                events::certificate_refused(&format!("{error}{cause}"));
+            }
+            None => {}
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, LoadedCertificate> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -520,5 +621,57 @@ mod tests {
         let refused = SocketListener::bind(&path, JobDetection::off()).await.unwrap_err();
         assert_eq!(refused.code(), "socket_path_too_long");
         assert!(refused.to_string().contains("http.socket"), "{refused}");
+    }
+
+    fn write_pair(dir: &TempDir, name: &str) -> TlsFiles {
+        let pair = rcgen::generate_simple_self_signed(vec![name.to_owned()]).unwrap();
+        let files = TlsFiles { cert: dir.path().join("cert"), key: dir.path().join("key") };
+        fs::write(&files.cert, pair.cert.pem()).unwrap();
+        fs::write(&files.key, pair.signing_key.serialize_pem()).unwrap();
+        files
+    }
+
+    /// Checks the files now, whenever the last check was.
+    fn config_after_check(certificates: &Certificates) -> Arc<ServerConfig> {
+        certificates.reload_if_changed();
+        Arc::clone(&certificates.lock().config)
+    }
+
+    #[test]
+    fn one_file_without_the_other_is_an_error_that_names_both() {
+        let some = Some(Path::new("x"));
+        for (cert, key) in [(some, None), (None, some)] {
+            let error = TlsFiles::from_paths(cert, key).unwrap_err().to_string();
+            assert!(error.contains("tls_cert") && error.contains("tls_key"), "{error}");
+        }
+        assert_eq!(TlsFiles::from_paths(None, None).unwrap(), None);
+    }
+
+    #[test]
+    fn a_new_certificate_is_used_and_a_broken_one_is_not() {
+        let dir = TempDir::new().unwrap();
+        let files = write_pair(&dir, "a.example");
+        let certificates = Certificates::load(files.clone()).unwrap();
+        let first = config_after_check(&certificates);
+        assert!(Arc::ptr_eq(&first, &config_after_check(&certificates)), "nothing has changed");
+        fs::write(&files.key, "no key").unwrap();
+        assert!(Arc::ptr_eq(&first, &config_after_check(&certificates)));
+        fs::remove_file(&files.key).unwrap();
+        assert!(Arc::ptr_eq(&first, &config_after_check(&certificates)));
+        write_pair(&dir, "b.example");
+        assert!(!Arc::ptr_eq(&first, &config_after_check(&certificates)));
+    }
+
+    #[test]
+    fn an_unusable_certificate_is_refused_by_name() {
+        let dir = TempDir::new().unwrap();
+        let files = write_pair(&dir, "a.example");
+        let other = rcgen::KeyPair::generate().unwrap();
+        fs::write(&files.key, other.serialize_pem()).unwrap();
+        let error = Certificates::load(files.clone()).unwrap_err();
+        assert!(matches!(error, TlsError::Pair { .. }), "{error}");
+        fs::write(&files.cert, "").unwrap();
+        let error = Certificates::load(files).unwrap_err().to_string();
+        assert!(error.contains("cert"), "{error}");
     }
 }

@@ -5,47 +5,57 @@
 //! do clients find the GET stream that some insist on. The price is state, which
 //! [`BoundedSessions`] limits. A quiet call survives as long as its client has a stream.
 //! **Modern clients are stateless** whatever the setting; hanging up cancels their call.
+//!
+//! **Keep-alive comments.** In the modern era a response has no status until its handler produces
+//! something, so a quiet call looks like a dead server to clients and proxies. A response that does
+//! not come at once is therefore started as an event stream, with comments until there is an answer.
+//! The call lives inside the response: a client that hangs up drops both. A client that has ended its
+//! input may wait for the answer, or be gone. Comments show which: writing them fails if nobody reads
+//! them.
 
+use std::convert::Infallible;
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::{Body, Bytes};
+use axum::body::{Body, BodyDataStream, Bytes};
 use axum::extract::{Request, State};
-use axum::http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, UPGRADE};
+use axum::http::header::{
+    CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, UPGRADE,
+};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use futures_util::{StreamExt, stream};
 use hyper_util::rt::TokioIo;
 use rmcp::model::{ErrorData, RequestId};
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, watch};
+use tokio::time::{Interval, interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::auth::{AccessDenied, Credential};
-use super::connection::HalfClose;
-use super::connection::UpgradeTask;
+use super::connection::{EVENT_STREAM, HalfClose, UpgradeTask, is_event_stream};
+use super::connection_table::PeerAddress;
 use super::guard::{allowed_origins, denied_response};
-use super::keep_alive::{KeepAliveTiming, respond_in_time};
 use super::legacy_session::service_starter;
-use super::peer::PeerAddress;
-use super::probes;
-use super::probes::Readiness;
-use super::session_table::{SessionTimeouts, SessionsFull};
-use super::sessions::{BoundedSessions, LostSession, SESSION_HEADER, SessionOpener};
+use super::probes::{Readiness, draining_response};
+use super::sessions::{
+    BoundedSessions, LostSession, SESSION_HEADER, SessionOpener, SessionTimeouts, SessionsFull,
+};
 use super::settings::HttpServerSettings;
 use crate::ids::TenantId;
-use crate::lines;
 use crate::lines::{
-    ClientEnvironment, DIRECTORY_HEADER, DecodedMessage, UPGRADE_PROTOCOL, decode_environment,
-    decode_message, find_id_near_ends,
+    self, ClientEnvironment, DIRECTORY_HEADER, DecodedMessage, UPGRADE_PROTOCOL,
+    decode_environment, decode_message, find_id_near_ends,
 };
 use crate::mcp::{Handler, InstrumentedHandler, NetworkTransport};
 use crate::service::{CallerIdentity, CallerRole};
@@ -285,7 +295,7 @@ pub(super) async fn refuse_in_json_rpc(
 
 /// Turns a refusal into a JSON-RPC error with this id, unless it is one already. Its status and
 /// headers stay. Other responses are unchanged.
-pub(super) async fn to_json_rpc_error(response: Response, id: Option<RequestId>) -> Response {
+async fn to_json_rpc_error(response: Response, id: Option<RequestId>) -> Response {
     let status = response.status();
     if !status.is_client_error() && !status.is_server_error() {
         return response;
@@ -306,7 +316,7 @@ pub(super) async fn to_json_rpc_error(response: Response, id: Option<RequestId>)
 }
 
 /// The response to a body that is not a JSON-RPC message.
-pub(super) fn unreadable_body_response(body: &Bytes) -> Response {
+fn unreadable_body_response(body: &Bytes) -> Response {
     let (error, id) = match decode_message(body) {
         DecodedMessage::Faulty(error, id) => (error, id),
         DecodedMessage::Message(_) | DecodedMessage::Nothing => {
@@ -354,7 +364,7 @@ async fn upgrade_to_lines(
     mut readiness: watch::Receiver<Readiness>,
 ) -> Response {
     if *readiness.borrow() != Readiness::Ready {
-        return probes::draining_response();
+        return draining_response();
     }
     let (mut request, body) = split_body(request).await;
     let environment = match decode_environment(&body) {
@@ -453,8 +463,128 @@ fn has_token(headers: &HeaderMap, name: &HeaderName, word: &str) -> bool {
     values.flat_map(|value| value.split(',')).any(|given| given.trim().eq_ignore_ascii_case(word))
 }
 
+const COMMENT: Bytes = Bytes::from_static(b": keep-alive\n\n");
+
+/// The pause between the first two comments to a client that has ended its input. Each later pause
+/// is twice as long. If nobody reads the first comment, only the write of the second one fails.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+
+/// The largest response that is turned into an event. Responses of rmcp are far smaller.
+const MAX_EVENT_BYTES: usize = 64 * 1024 * 1024;
+
+/// A response that is still being computed. Boxed because the future is large.
+type PendingResponse = Pin<Box<dyn Future<Output = Response> + Send>>;
+
+/// The times after which a silent call sends something.
+#[derive(Debug, Clone)]
+struct KeepAliveTiming {
+    /// The time before the response is started as an event stream.
+    before_stream: Duration,
+    between_comments: Duration,
+    /// Cancelled when the client has ended its input.
+    input_ended: CancellationToken,
+}
+
+/// Returns the response if it comes soon, else an event stream that ends with it.
+async fn respond_in_time(mut answer: PendingResponse, timing: KeepAliveTiming) -> Response {
+    let probes = HangUpProbes { input_ended: timing.input_ended, pause: Duration::ZERO };
+    match timeout(timing.before_stream, &mut answer).await {
+        Ok(response) if is_event_stream(response.headers()) => response
+            .map(|events| staged_body(StreamStage::Forwarding(events.into_data_stream(), probes))),
+        Ok(response) => response,
+        Err(_) => begin_stream(answer, interval(timing.between_comments), probes),
+    }
+}
+
+/// The state of an event stream that has started.
+enum StreamStage {
+    Waiting(PendingResponse, Interval, HangUpProbes),
+    Forwarding(BodyDataStream, HangUpProbes),
+    Ended,
+}
+
+/// Comments to a client that has ended its input.
+struct HangUpProbes {
+    input_ended: CancellationToken,
+    pause: Duration,
+}
+
+impl HangUpProbes {
+    /// Waits until the next comment is due. Never returns while the input is open. Cancel-safe.
+    async fn due(&mut self) {
+        self.input_ended.cancelled().await;
+        sleep(self.pause).await;
+        self.pause = (2 * self.pause).max(FIRST_PAUSE);
+    }
+}
+
+fn staged_body(start: StreamStage) -> Body {
+    Body::from_stream(stream::unfold(start, next).map(Ok::<_, Infallible>))
+}
+
+fn begin_stream(answer: PendingResponse, comments: Interval, probes: HangUpProbes) -> Response {
+    let mut response = Response::new(staged_body(StreamStage::Waiting(answer, comments, probes)));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(EVENT_STREAM));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    response
+}
+
+async fn next(stage: StreamStage) -> Option<(Bytes, StreamStage)> {
+    match stage {
+        StreamStage::Waiting(mut answer, mut comments, mut probes) => {
+            tokio::select! {
+                response = &mut answer => return finish_stream(response, probes).await,
+                _ = comments.tick() => {}
+                () = probes.due() => {}
+            }
+            Some((COMMENT, StreamStage::Waiting(answer, comments, probes)))
+        }
+        StreamStage::Forwarding(events, probes) => forward_event(events, probes).await,
+        StreamStage::Ended => None,
+    }
+}
+
+async fn finish_stream(response: Response, probes: HangUpProbes) -> Option<(Bytes, StreamStage)> {
+    if is_event_stream(response.headers()) {
+        return forward_event(response.into_body().into_data_stream(), probes).await;
+    }
+    // One JSON message becomes one event. Its status is lost: 200 has already been sent.
+    let message = axum::body::to_bytes(response.into_body(), MAX_EVENT_BYTES).await.ok()?;
+    Some((event(&message), StreamStage::Ended))
+}
+
+/// Forwards one chunk of an event stream. Each chunk is a whole event, so a comment may stand
+/// between two.
+async fn forward_event(
+    mut events: BodyDataStream,
+    mut probes: HangUpProbes,
+) -> Option<(Bytes, StreamStage)> {
+    let chunk = tokio::select! {
+        chunk = events.next() => chunk?.ok()?,
+        () = probes.due() => COMMENT,
+    };
+    Some((chunk, StreamStage::Forwarding(events, probes)))
+}
+
+fn event(message: &[u8]) -> Bytes {
+    let mut event = Vec::with_capacity(message.len() + 16);
+    for line in message.split(|byte| *byte == b'\n') {
+        event.extend_from_slice(b"data: ");
+        event.extend_from_slice(line);
+        event.push(b'\n');
+    }
+    event.push(b'\n');
+    event.into()
+}
+
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use tokio::sync::oneshot;
+
     use super::*;
 
     #[test]
@@ -540,5 +670,97 @@ mod tests {
                 .unwrap();
             assert_eq!(is_lines_upgrade(&request), expected, "{request:?}");
         }
+    }
+
+    fn timing() -> KeepAliveTiming {
+        let input_ended = CancellationToken::new();
+        let before_stream = MOMENT;
+        let between_comments = MOMENT;
+        KeepAliveTiming { before_stream, between_comments, input_ended }
+    }
+
+    const MOMENT: Duration = Duration::from_millis(10);
+    const LONG: Duration = Duration::from_secs(3600);
+
+    async fn text(body: Body) -> String {
+        String::from_utf8(axum::body::to_bytes(body, usize::MAX).await.unwrap().to_vec()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_quick_response_is_unchanged() {
+        let answer = async { (StatusCode::NOT_FOUND, "{}").into_response() };
+        let response = respond_in_time(Box::pin(answer), timing()).await;
+        assert_eq!(response.status(), StatusCode::NOT_FOUND);
+        assert_eq!(text(response.into_body()).await, "{}");
+    }
+
+    /// Returns what a client receives of a response that is ready only after the first comment,
+    /// without the comments.
+    async fn late(answer: Response) -> String {
+        let (send, late) = oneshot::channel::<Response>();
+        let response = respond_in_time(Box::pin(async { late.await.unwrap() }), timing()).await;
+        assert_eq!(response.headers()[CONTENT_TYPE], EVENT_STREAM);
+        let mut events = response.into_body().into_data_stream();
+        assert_eq!(events.next().await.unwrap().unwrap(), COMMENT);
+        send.send(answer).unwrap();
+        let rest = text(Body::from_stream(events)).await;
+        rest.replace(std::str::from_utf8(&COMMENT).unwrap(), "")
+    }
+
+    #[tokio::test]
+    async fn a_late_response_comes_as_an_event_after_comments() {
+        assert_eq!(late("{\"id\":1}".into_response()).await, "data: {\"id\":1}\n\n");
+    }
+
+    #[tokio::test]
+    async fn a_late_stream_is_forwarded_unchanged() {
+        let stream = ([(CONTENT_TYPE, EVENT_STREAM)], "data: {}\n\n").into_response();
+        assert_eq!(late(stream).await, "data: {}\n\n");
+    }
+
+    #[tokio::test]
+    async fn a_client_that_has_ended_its_input_is_sent_comments_at_once() {
+        let stream = Body::from_stream(stream::pending::<Result<Bytes, Infallible>>());
+        let begun = ([(CONTENT_TYPE, EVENT_STREAM)], stream).into_response();
+        let pending = Box::pin(std::future::pending());
+        let answers: [PendingResponse; 2] = [pending, Box::pin(async { begun })];
+        for answer in answers {
+            let input_ended = CancellationToken::new();
+            let timing = KeepAliveTiming {
+                between_comments: LONG,
+                input_ended: input_ended.clone(),
+                ..timing()
+            };
+            let response = respond_in_time(answer, timing).await;
+            let mut events = response.into_body().into_data_stream();
+            // Skips the first comment of a stream that was started early, if there is one.
+            drop(timeout(MOMENT, events.next()).await);
+            timeout(MOMENT, events.next()).await.expect_err("its input is open");
+            input_ended.cancel();
+            for _ in 0..3 {
+                let comment = timeout(Duration::from_secs(60), events.next()).await;
+                assert_eq!(comment.expect("in time").unwrap().unwrap(), COMMENT);
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn hanging_up_drops_the_call() {
+        struct OnDrop(Arc<AtomicBool>);
+        impl Drop for OnDrop {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::SeqCst);
+            }
+        }
+        let dropped = Arc::new(AtomicBool::new(false));
+        let guard = OnDrop(Arc::clone(&dropped));
+        let never = async move {
+            let _guard = guard;
+            std::future::pending::<Response>().await
+        };
+        let response = respond_in_time(Box::pin(never), timing()).await;
+        assert!(!dropped.load(Ordering::SeqCst));
+        drop(response);
+        assert!(dropped.load(Ordering::SeqCst));
     }
 }

@@ -17,31 +17,22 @@ pub mod auth;
 mod connection;
 mod connection_table;
 mod guard;
-mod keep_alive;
 mod legacy_session;
 mod listen;
 mod mcp_endpoint;
-mod peer;
 mod probes;
-mod routes;
-mod runbooks;
 mod server;
-mod session_ids;
 mod session_streams;
-mod session_table;
 mod sessions;
 mod settings;
-mod tls;
 
 pub(crate) use api::MAX_TAIL;
 pub use api::{
     ApiProcess, ReloadedSettings, ServerControl, ServerGeneration, ServerKind, UpgradeControl,
 };
-pub use listen::{HttpError, InheritedListeners, SocketError};
-pub use peer::JobDetection;
+pub use connection_table::JobDetection;
+pub use legacy_session::SessionKey;
+pub use listen::{HttpError, InheritedListeners};
 pub use probes::{MetricsRenderer, Readiness};
-pub use routes::{HttpServices, Route};
-pub use server::Server;
-pub use session_ids::SessionKey;
+pub use server::{HttpServices, Route, Server};
 pub use settings::{HttpServerSettings, OfferedRoutes, SocketPath};
-pub use tls::TlsError;

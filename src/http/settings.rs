@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::auth::Authenticator;
-use super::peer::JobDetection;
-use super::session_ids::SessionKey;
+use super::connection_table::JobDetection;
+use super::legacy_session::SessionKey;
 
 #[derive(Debug, Clone)]
 pub struct HttpServerSettings {

@@ -23,10 +23,8 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
-use super::access::JobAccess;
-use super::output::{FOLLOW_VALUES, STREAM_VALUES};
-use super::request::{ApiError, ApiState, QueryParams};
-use super::start_position::read_start;
+use super::output::{FOLLOW_VALUES, STREAM_VALUES, read_start};
+use super::request::{ApiError, ApiState, JobAccess, QueryParams};
 use crate::mcp::JobDetail;
 use crate::service::{
     CallerIdentity, ForeignAccess, JobHandle, JobOutputReader, JobPhase, JobStatus, LostBytes,

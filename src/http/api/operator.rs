@@ -1,17 +1,124 @@
-//! `/queue`, `/drain`, `/reload`, `/log-level`: what an operator sees and changes in a running
-//! server.
+//! `/server`, `/queue`, `/drain`, `/reload`, `/log-level` and `/upgrade`: the server that answers, and
+//! what an operator sees and changes in it.
 
+use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use axum::Extension;
 use axum::extract::State;
+use axum::http::Uri;
 use axum::response::Response;
+use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use tokio::sync::watch;
 
-use super::request::{ApiError, ApiState, OperatorRequest, json_response};
-use crate::service::{AfterDrain, QueueOverview};
-use crate::telemetry::LogFilterStatus;
+use super::request::{ApiError, ApiState, OperatorRequest, QueryParams, json_response};
+use crate::http::auth::Credential;
+use crate::service::{AfterDrain, CallerIdentity, QueueOverview};
+use crate::spec::JobClient;
+use crate::telemetry::audit::format_rfc3339;
+use crate::telemetry::{LogFilter, LogFilterStatus};
+
+/// The settings that a reload changed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ReloadedSettings {
+    /// Keys whose new values are in effect.
+    pub live: Vec<String>,
+    /// Keys whose new values take effect after a restart.
+    pub restart: Vec<String>,
+}
+
+type ReloadFn =
+    dyn Fn(CallerIdentity) -> BoxFuture<'static, Result<ReloadedSettings, String>> + Send + Sync;
+
+/// The operations on the server as a whole. Clones are cheap.
+#[derive(Clone)]
+pub struct ServerControl {
+    reload: Arc<ReloadFn>,
+    after_drain: watch::Sender<AfterDrain>,
+    log_filter: LogFilter,
+    upgrade: Option<UpgradeControl>,
+}
+
+impl ServerControl {
+    /// Creates the operations. `reload` reads the settings again and returns what changed;
+    /// `after_drain` receives what to do once the server has drained; `log_filter` changes
+    /// the filter of log lines; `upgrade` replaces the server, if it has a keeper.
+    #[must_use]
+    pub fn new(
+        reload: impl Fn(CallerIdentity) -> BoxFuture<'static, Result<ReloadedSettings, String>>
+        + Send
+        + Sync
+        + 'static,
+        after_drain: watch::Sender<AfterDrain>,
+        log_filter: LogFilter,
+        upgrade: Option<UpgradeControl>,
+    ) -> Self {
+        Self { reload: Arc::new(reload), after_drain, log_filter, upgrade }
+    }
+}
+
+impl fmt::Debug for ServerControl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerControl").finish_non_exhaustive()
+    }
+}
+
+/// The process that serves the API.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ApiProcess {
+    pub kind: ServerKind,
+    pub pid: u32,
+    pub started: SystemTime,
+}
+
+/// The way in which a server was started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServerKind {
+    /// A server of many clients.
+    Serve,
+    /// The server of one client, on its standard input and output.
+    Stdio,
+}
+
+impl ServerKind {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Serve => "serve",
+            Self::Stdio => "stdio",
+        }
+    }
+}
+
+/// Describes the server, and the client of a server that has only one.
+pub(in crate::http) async fn describe_server(
+    State(api): State<Arc<ApiState>>,
+    uri: Uri,
+) -> Result<Response, ApiError> {
+    QueryParams::parse(uri.query(), &[])?;
+    let ApiProcess { kind, pid, started } = api.process;
+    let mut fields = json!({
+        "kind": kind.word(),
+        "pid": pid,
+        "version": env!("CARGO_PKG_VERSION"),
+        "started_at": format_rfc3339(started),
+        "directory": api.service.default_directory().to_string_lossy(),
+    });
+    let client = match kind {
+        ServerKind::Serve => None,
+        ServerKind::Stdio => api.handler.first_client(),
+    };
+    if let Some(JobClient { name, version, .. }) = client {
+        fields["client"] = json!(name);
+        if let Some(version) = version {
+            fields["client_version"] = json!(version);
+        }
+    }
+    Ok(json_response(&fields))
+}
 
 /// The body of a request to pause or resume starts.
 #[derive(Debug, Default, Deserialize)]
@@ -67,17 +174,16 @@ pub(in crate::http) async fn drain(
 ) -> Result<Response, ApiError> {
     match (body.undo, body.exit) {
         (true, true) => {
-            let why = "`undo` and `exit` contradict each other".to_owned();
-            return Err(ApiError::BadBody { why });
+            return Err(ApiError::bad_body("`undo` and `exit` contradict each other"));
         }
         (true, false) => {
             // A later drain must not end a server that was told to stay.
-            api.control.set_after_drain(AfterDrain::Stay);
+            api.control.after_drain.send_replace(AfterDrain::Stay);
             api.service.end_drain(caller).await;
         }
         (false, true) => {
             api.service.begin_drain(AfterDrain::Exit, caller).await;
-            api.control.set_after_drain(AfterDrain::Exit);
+            api.control.after_drain.send_replace(AfterDrain::Exit);
         }
         (false, false) => api.service.begin_drain(AfterDrain::Stay, caller).await,
     }
@@ -89,7 +195,7 @@ pub(in crate::http) async fn reload(
     State(api): State<Arc<ApiState>>,
     request: OperatorRequest,
 ) -> Result<Response, ApiError> {
-    let changes = api.control.reload(request.caller).await.map_err(ApiError::Reload)?;
+    let changes = (api.control.reload)(request.caller).await.map_err(ApiError::Reload)?;
     Ok(json_response(&json!({"applied": changes.live, "needs_restart": changes.restart})))
 }
 
@@ -168,7 +274,7 @@ pub(in crate::http) async fn log_level(
     State(api): State<Arc<ApiState>>,
     _: OperatorRequest,
 ) -> Result<Response, ApiError> {
-    Ok(filter_response(api.control.log_filter().status()))
+    Ok(filter_response(api.control.log_filter.status()))
 }
 
 /// Sets the log filter, for a while or until the next change.
@@ -177,15 +283,16 @@ pub(in crate::http) async fn set_log_level(
     OperatorRequest { caller, body }: OperatorRequest<LogLevelArgs>,
 ) -> Result<Response, ApiError> {
     let LogLevelArgs { filter, for_s } = body;
-    let log_filter = api.control.log_filter();
+    let log_filter = &api.control.log_filter;
     let done = match (filter, parse_for_s(for_s)?) {
         (None, None) => {
             log_filter.reset();
             format!("{}, as configured", log_filter.status().filter)
         }
         (None, Some(_)) => {
-            let why = "`for_s` says how long a `filter` holds, and there is none".to_owned();
-            return Err(ApiError::BadBody { why });
+            return Err(ApiError::bad_body(
+                "`for_s` says how long a `filter` holds, and there is none",
+            ));
         }
         (Some(filter), time) => {
             log_filter.set_override(&filter, time)?;
@@ -200,8 +307,8 @@ fn parse_for_s(seconds: Option<f64>) -> Result<Option<Duration>, ApiError> {
     let Some(seconds) = seconds else { return Ok(None) };
     let time = Duration::try_from_secs_f64(seconds).ok();
     let fits = time.filter(|time| !time.is_zero() && *time <= MAX_FILTER_TIME);
-    let why = "`for_s` must be a number of seconds above 0, at most a week".to_owned();
-    fits.map(Some).ok_or(ApiError::BadBody { why })
+    let why = "`for_s` must be a number of seconds above 0, at most a week";
+    fits.map(Some).ok_or_else(|| ApiError::bad_body(why))
 }
 
 fn filter_response(status: LogFilterStatus) -> Response {
@@ -210,6 +317,97 @@ fn filter_response(status: LogFilterStatus) -> Response {
     json_response(&without_nulls(
         json!({"filter": filter, "configured": configured, "for_s": for_s}),
     ))
+}
+
+/// The running server among those that its keeper has started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerGeneration {
+    /// Counts the servers of one keeper from 1.
+    pub number: u64,
+    pub pid: u32,
+    /// The reason why the server before this one ended, or why an upgrade was undone.
+    pub last_failure: Option<String>,
+}
+
+type UpgradeFn = dyn Fn(Option<PathBuf>) -> Result<(), String> + Send + Sync;
+
+/// The upgrade of a server that has a keeper. Clones are cheap.
+#[derive(Clone)]
+pub struct UpgradeControl {
+    generation: ServerGeneration,
+    begin: Arc<UpgradeFn>,
+}
+
+impl UpgradeControl {
+    /// Creates the control. `begin` checks the program (`None` = the one that was started) and
+    /// begins the upgrade, or says why not.
+    #[must_use]
+    pub fn new(
+        generation: ServerGeneration,
+        begin: impl Fn(Option<PathBuf>) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
+        Self { generation, begin: Arc::new(begin) }
+    }
+
+    fn response(&self) -> Response {
+        let mut fields = json!({
+            "generation": self.generation.number,
+            "pid": self.generation.pid,
+            "version": env!("CARGO_PKG_VERSION"),
+        });
+        if let Some(why) = &self.generation.last_failure {
+            fields["last_failure"] = json!(why);
+        }
+        json_response(&fields)
+    }
+}
+
+impl fmt::Debug for UpgradeControl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UpgradeControl")
+            .field("generation", &self.generation)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The body of an upgrade request.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::http) struct UpgradeArgs {
+    /// The path of the new program; `None`: the path that the server was started with.
+    #[serde(default)]
+    program: Option<PathBuf>,
+}
+
+/// Answers with the generation of the running server.
+pub(in crate::http) async fn generation(
+    State(api): State<Arc<ApiState>>,
+    _: OperatorRequest,
+) -> Result<Response, ApiError> {
+    Ok(find_control(&api)?.response())
+}
+
+/// Begins an upgrade. The response describes the server that is replaced.
+pub(in crate::http) async fn upgrade(
+    State(api): State<Arc<ApiState>>,
+    Extension(credential): Extension<Credential>,
+    OperatorRequest { caller, body }: OperatorRequest<UpgradeArgs>,
+) -> Result<Response, ApiError> {
+    let control = find_control(&api)?;
+    // A token must not be enough to run any file of this machine outside of jobs and their rules.
+    if body.program.is_some() && !credential.is_own_user() {
+        let why = "only the server's own user can name another program, through the unix socket";
+        return Err(ApiError::Upgrade(why.to_owned()));
+    }
+    (control.begin)(body.program).map_err(ApiError::Upgrade)?;
+    api.service.record_upgrade(caller);
+    Ok(control.response())
+}
+
+fn find_control(api: &ApiState) -> Result<&UpgradeControl, ApiError> {
+    let why =
+        "this server has no keeper, because `server.durability` is \"off\"; restart it instead";
+    api.control.upgrade.as_ref().ok_or_else(|| ApiError::Upgrade(why.to_owned()))
 }
 
 #[cfg(test)]

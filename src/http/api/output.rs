@@ -1,8 +1,10 @@
-//! `/jobs/{id}/output`: the bytes that a job wrote.
+//! `/jobs/{id}/output`: the bytes that a job wrote, from a byte, a number of last lines or a time on,
+//! or (`follow=1`) as the job writes them.
 
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
 
 use axum::Extension;
 use axum::body::{Body, Bytes};
@@ -15,17 +17,18 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 use futures_util::stream;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::spawn_blocking;
+use tokio_util::sync::CancellationToken;
 
-use super::access::JobAccess;
-use super::follow::follow_response;
 use super::negotiation::{Coding, ContentTag, Encoder, ResponsePlan, plan_response};
-use super::request::{ApiError, ApiState, QueryParams};
-use super::start_position::read_start;
+use super::request::{ApiError, ApiState, JobAccess, QueryParams};
 use crate::ids::JobId;
 use crate::service::{
-    CallerIdentity, ContentKind, ForeignAccess, Hole, JobOutput, RawReader, StartAt,
+    CallerIdentity, ContentKind, ForeignAccess, Hole, JobHandle, JobOutput, JobOutputReader,
+    OutputPiece, RawReader, StartAt,
 };
 use crate::spec::Stream;
 use crate::telemetry::events;
@@ -36,13 +39,13 @@ const DOWNLOAD_VALUES: [(&str, OutputUse); 2] =
     [("1", OutputUse::Download), ("0", OutputUse::View)];
 
 /// The number of output bytes that could not be kept and so are missing from the response, if any.
-pub(super) const DROPPED_BYTES: HeaderName = HeaderName::from_static("x-shellyard-dropped-bytes");
+const DROPPED_BYTES: HeaderName = HeaderName::from_static("x-shellyard-dropped-bytes");
 
 /// The holes of the requested output: positions whose bytes are not in the response.
-pub(super) const HOLES: HeaderName = HeaderName::from_static("x-shellyard-holes");
+const HOLES: HeaderName = HeaderName::from_static("x-shellyard-holes");
 
 /// The position of the first byte, in a response that starts at lines, at a time or at a position.
-pub(super) const START: HeaderName = HeaderName::from_static("x-shellyard-start");
+const START: HeaderName = HeaderName::from_static("x-shellyard-start");
 
 /// The parameters of the route.
 pub(in crate::http) const PARAMS: [&str; 7] =
@@ -245,28 +248,22 @@ impl OutputResponse<'_> {
         set_header(headers, VARY, "accept-encoding")?;
         // Caches may store a copy but must revalidate it: jobs continue, and their output is freed.
         set_header(headers, CACHE_CONTROL, "private, no-cache")?;
-        let dropped = self.output.dropped_bytes();
-        if dropped > 0 {
-            set_header(headers, DROPPED_BYTES, &dropped.to_string())?;
-        }
+        set_dropped_bytes(headers, self.output.dropped_bytes())?;
         match &self.tag {
             Some(tag) => set_header(headers, ETAG, &tag.etag(coding)),
             None => Ok(()),
         }
     }
 
-    /// Sets the headers of a response with content. Any program may have written it, so a browser
-    /// must neither guess its type nor run it as a page of ours.
+    /// Sets the headers of a response with content.
     fn describe_content(&self, headers: &mut HeaderMap, kind: ContentKind) -> Result<(), ApiError> {
         let mime = match kind {
             ContentKind::Text => "text/plain; charset=utf-8",
             ContentKind::Known(mime) => mime,
             ContentKind::Bytes => "application/octet-stream",
         };
-        set_header(headers, CONTENT_TYPE, mime)?;
+        set_content_type(headers, mime)?;
         set_header(headers, ACCEPT_RANGES, "bytes")?;
-        set_header(headers, X_CONTENT_TYPE_OPTIONS, "nosniff")?;
-        set_header(headers, CONTENT_SECURITY_POLICY, "default-src 'none'; sandbox")?;
         match self.request.purpose {
             OutputUse::View => Ok(()),
             OutputUse::Download => {
@@ -283,7 +280,7 @@ impl OutputResponse<'_> {
 
 /// Formats holes for a header: `100-200:truncated`, the first position and the one after the last, and
 /// the reason.
-pub(super) fn format_holes(holes: &[Hole]) -> String {
+fn format_holes(holes: &[Hole]) -> String {
     let hole = |hole: &Hole| format!("{}-{}:{}", hole.range.start, hole.range.end, hole.why.word());
     holes.iter().map(hole).collect::<Vec<_>>().join(", ")
 }
@@ -298,12 +295,20 @@ fn set_holes(headers: &mut HeaderMap, holes: &str) -> Result<(), ApiError> {
     set_header(headers, HOLES, holes)
 }
 
+fn set_dropped_bytes(headers: &mut HeaderMap, dropped: u64) -> Result<(), ApiError> {
+    if dropped == 0 { Ok(()) } else { set_header(headers, DROPPED_BYTES, &dropped.to_string()) }
+}
+
+/// Names the type of the content. Any program may have written it, so a browser must neither guess
+/// its type nor run it as a page of ours.
+fn set_content_type(headers: &mut HeaderMap, mime: &str) -> Result<(), ApiError> {
+    set_header(headers, CONTENT_TYPE, mime)?;
+    set_header(headers, X_CONTENT_TYPE_OPTIONS, "nosniff")?;
+    set_header(headers, CONTENT_SECURITY_POLICY, "default-src 'none'; sandbox")
+}
+
 /// Sets a header. None of our values contains a character that is invalid in headers.
-pub(super) fn set_header(
-    headers: &mut HeaderMap,
-    name: HeaderName,
-    value: &str,
-) -> Result<(), ApiError> {
+fn set_header(headers: &mut HeaderMap, name: HeaderName, value: &str) -> Result<(), ApiError> {
     headers.insert(name, HeaderValue::from_str(value).map_err(io::Error::other)?);
     Ok(())
 }
@@ -355,4 +360,170 @@ impl OutputBody {
 async fn next_chunk(body: OutputBody) -> io::Result<Option<(Bytes, OutputBody)>> {
     let job = body.job;
     body.advance().await.inspect_err(|error| events::output_unreadable(job, error))
+}
+
+/// Sends the output of a job from `start` on, until it is complete. Its length is not known, so the
+/// connection breaks if the output cannot be sent to its end: no client takes a part for the whole.
+async fn follow_response(
+    api: &ApiState,
+    job: &JobHandle,
+    stream: Option<Stream>,
+    start: StartAt,
+) -> Result<Response, ApiError> {
+    let reader = JobOutputReader::open(job, stream, start).await?;
+    let position = reader.position();
+    let holes = reader.find_holes().await?;
+    let dropped = job.output().progress().dropped_bytes;
+    let body = FollowBody { job: job.id(), reader, streams: api.streams.clone() };
+    let mut response = Response::new(Body::from_stream(stream::try_unfold(body, FollowBody::next)));
+    let headers = response.headers_mut();
+    set_header(headers, START, &position.to_string())?;
+    set_holes(headers, &format_holes(&holes))?;
+    set_dropped_bytes(headers, dropped)?;
+    // A program decides what it writes next, so the beginning does not tell the type.
+    set_content_type(headers, "application/octet-stream")?;
+    set_header(headers, CACHE_CONTROL, "no-store")?;
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    Ok(response)
+}
+
+/// The body of a response that follows a job.
+struct FollowBody {
+    job: JobId,
+    reader: JobOutputReader,
+    /// Cancelled when the server ends.
+    streams: CancellationToken,
+}
+
+impl FollowBody {
+    async fn next(mut self) -> io::Result<Option<(Bytes, Self)>> {
+        loop {
+            let piece = tokio::select! {
+                biased;
+                piece = self.reader.peek() => piece,
+                () = self.streams.cancelled() => Err(io::ErrorKind::ConnectionAborted.into()),
+            };
+            match piece.inspect_err(|error| self.report(error))? {
+                OutputPiece::Bytes { bytes, .. } => {
+                    self.reader.advance(bytes.len() as u64);
+                    return Ok(Some((bytes.into(), self)));
+                }
+                OutputPiece::Missing(hole) => {
+                    self.reader.advance(hole.range.end - hole.range.start);
+                }
+                OutputPiece::Lost(lost) => self.reader.mark_loss_known(lost.bytes),
+                OutputPiece::End => return Ok(None),
+            }
+        }
+    }
+
+    fn report(&self, error: &io::Error) {
+        if error.kind() != io::ErrorKind::ConnectionAborted {
+            events::output_unreadable(self.job, error);
+        }
+    }
+}
+
+/// The most lines of a tail.
+pub(crate) const MAX_TAIL: usize = 1_000_000;
+
+/// Reads the start of a request; `name` is the parameter with a byte position. A position stands
+/// alone; `tail` and `since` together are the last lines since a time.
+pub(super) fn read_start(
+    params: &QueryParams<'_>,
+    name: &'static str,
+) -> Result<Option<StartAt>, ApiError> {
+    let lines = params.count_from("tail", 0, MAX_TAIL)?;
+    let since = params.value("since").map(read_since).transpose()?;
+    if let Some(text) = params.value(name) {
+        if lines.is_some() || since.is_some() {
+            let why = format!("give `{name}` alone, without `tail` and `since`");
+            return Err(ApiError::bad_query(name, &why));
+        }
+        let bad = |_| ApiError::bad_query(name, "it must be a number of bytes");
+        return Ok(Some(StartAt::Position(text.parse().map_err(bad)?)));
+    }
+    Ok(match (lines, since) {
+        (None, None) => None,
+        (Some(lines), None | Some(Since::Always)) => Some(StartAt::LastLines(lines)),
+        (None, Some(Since::Always)) => Some(StartAt::Position(0)),
+        (None, Some(Since::Time(since))) => Some(StartAt::Time(since)),
+        (Some(lines), Some(Since::Time(since))) => Some(StartAt::LastLinesSince { lines, since }),
+    })
+}
+
+/// The time of `since`.
+#[derive(Debug, Clone, Copy)]
+enum Since {
+    Time(Instant),
+    /// A time before this host was started, which includes everything.
+    Always,
+}
+
+fn read_since(text: &str) -> Result<Since, ApiError> {
+    let ago = parse_age(text, SystemTime::now()).ok_or_else(|| {
+        let why = "it must be a time such as 2026-11-15T04:01:21Z, or a number of seconds ago";
+        ApiError::bad_query("since", why)
+    })?;
+    Ok(Instant::now().checked_sub(ago).map_or(Since::Always, Since::Time))
+}
+
+/// Returns how long before `now` a time is, at least zero; `None` if the text is neither a time nor a
+/// number of seconds.
+fn parse_age(text: &str, now: SystemTime) -> Option<Duration> {
+    if let Ok(seconds) = text.parse() {
+        return Duration::try_from_secs_f64(seconds).ok();
+    }
+    // A plus sign may be written as it is, or as a query escapes it.
+    let text = text.replace("%2B", "+").replace("%2b", "+").replace("%3A", ":").replace("%3a", ":");
+    let time = OffsetDateTime::parse(&text, &Rfc3339).ok()?;
+    Some(now.duration_since(SystemTime::from(time)).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(query: &str) -> Result<Option<StartAt>, ApiError> {
+        read_start(&QueryParams::parse(Some(query), &["from", "tail", "since"])?, "from")
+    }
+
+    #[test]
+    fn a_start_is_a_byte_or_lines_or_a_time() {
+        assert_eq!(read("").unwrap(), None);
+        assert_eq!(read("from=7").unwrap(), Some(StartAt::Position(7)));
+        assert_eq!(read("tail=0").unwrap(), Some(StartAt::LastLines(0)));
+        assert!(matches!(read("since=0.5").unwrap(), Some(StartAt::Time(_))));
+        assert!(read("since=2026-01-01T00:00:00Z").unwrap().is_some());
+        // No clock reaches back that far.
+        assert_eq!(read("since=1e19").unwrap(), Some(StartAt::Position(0)));
+        let both = read("tail=3&since=0.5").unwrap();
+        assert!(matches!(both, Some(StartAt::LastLinesSince { lines: 3, .. })), "{both:?}");
+        assert_eq!(read("tail=3&since=1e19").unwrap(), Some(StartAt::LastLines(3)));
+        for bad in [
+            "from=-1",
+            "from=x",
+            "tail=-1",
+            "since=yesterday",
+            "since=-1",
+            "tail=1&from=0",
+            "since=1&from=0",
+        ] {
+            assert_eq!(read(bad).unwrap_err().code(), "bad_query", "{bad}");
+        }
+    }
+
+    #[test]
+    fn times_are_utc_or_have_an_offset() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
+        for (text, seconds) in [
+            ("60", 60),
+            ("1970-01-12T13:46:39Z", 1),
+            ("1970-01-12T15:46:39+02:00", 1),
+            ("1970-01-12T15:46:39%2B02:00", 1),
+            ("1970-01-13T00:00:00Z", 0),
+        ] {
+            assert_eq!(parse_age(text, now), Some(Duration::from_secs(seconds)), "{text}");
+        }
+    }
 }

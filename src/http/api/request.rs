@@ -1,33 +1,31 @@
-//! Requests to the API: shared state, query parameters, request bodies of operators, and errors as
-//! JSON.
+//! Requests to the API: the shared state, query parameters, request bodies, errors as JSON, and the
+//! access of a caller to jobs: whose they are, what its role permits, and the audit entry if they
+//! belong to another tenant.
 
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
-use std::{fmt, io};
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
 use axum::http::header::{ALLOW, CACHE_CONTROL, CONTENT_RANGE, CONTENT_TYPE, RETRY_AFTER};
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::{HeaderValue, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
-use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use thiserror::Error;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use super::server::ApiProcess;
-use super::upgrade::UpgradeControl;
+use super::operator::{ApiProcess, ServerControl};
 use crate::filter::FilterError;
-use crate::ids::{JobNumberError, TenantError};
+use crate::ids::{JobNumberError, TenantError, TenantId};
 use crate::mcp::{DigestError, Handler, JobRequestError};
 use crate::service::{
-    AfterDrain, CallerIdentity, CallerRole, FindError, FollowError, InputError, JobService,
-    StreamError, SubmitError, SubmitRefusal, UnknownLane,
+    CallerIdentity, CallerRole, FindError, FollowError, ForeignAccess, InputError, JobHandle,
+    JobService, StreamError, SubmitError, SubmitRefusal, TenantClient, UnknownLane,
 };
-use crate::telemetry::LogFilter;
 
 /// Checks that the caller may change what concerns all tenants.
 pub(super) fn require_operator(caller: CallerIdentity) -> Result<(), ApiError> {
@@ -411,71 +409,74 @@ impl ApiState {
     }
 }
 
-/// The settings that a reload changed.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ReloadedSettings {
-    /// Keys whose new values are in effect.
-    pub live: Vec<String>,
-    /// Keys whose new values take effect after a restart.
-    pub restart: Vec<String>,
-}
-
-type ReloadFn =
-    dyn Fn(CallerIdentity) -> BoxFuture<'static, Result<ReloadedSettings, String>> + Send + Sync;
-
-/// The operations on the server as a whole. Clones are cheap.
-#[derive(Clone)]
-pub struct ServerControl {
-    reload: Arc<ReloadFn>,
-    after_drain: watch::Sender<AfterDrain>,
-    log_filter: LogFilter,
-    upgrade: Option<UpgradeControl>,
-}
-
-impl ServerControl {
-    /// Creates the operations. `reload` reads the settings again and returns what changed;
-    /// `after_drain` receives what to do once the server has drained; `log_filter` changes
-    /// the filter of log lines; `upgrade` replaces the server, if it has a keeper.
-    #[must_use]
-    pub fn new(
-        reload: impl Fn(CallerIdentity) -> BoxFuture<'static, Result<ReloadedSettings, String>>
-        + Send
-        + Sync
-        + 'static,
-        after_drain: watch::Sender<AfterDrain>,
-        log_filter: LogFilter,
-        upgrade: Option<UpgradeControl>,
-    ) -> Self {
-        Self { reload: Arc::new(reload), after_drain, log_filter, upgrade }
-    }
-
-    pub(super) const fn upgrade(&self) -> Option<&UpgradeControl> {
-        self.upgrade.as_ref()
-    }
-
-    pub(super) async fn reload(&self, caller: CallerIdentity) -> Result<ReloadedSettings, String> {
-        (self.reload)(caller).await
-    }
-
-    pub(super) const fn log_filter(&self) -> &LogFilter {
-        &self.log_filter
-    }
-
-    pub(super) fn set_after_drain(&self, body: AfterDrain) {
-        self.after_drain.send_replace(body);
-    }
-}
-
-impl fmt::Debug for ServerControl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServerControl").finish_non_exhaustive()
-    }
-}
-
 /// Creates a JSON response that must not be cached.
 pub(super) fn json_response(value: &Value) -> Response {
     let headers = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-store")];
     (headers, value.to_string()).into_response()
+}
+
+/// The name under which a request that names no program submits jobs.
+pub(super) const DEFAULT_CLIENT: &str = "api";
+
+/// The jobs that one request is about: those of one tenant.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct JobAccess {
+    /// The sender of the request.
+    pub(super) caller: CallerIdentity,
+    /// The sender in the place of the tenant whose jobs these are.
+    pub(super) identity: CallerIdentity,
+}
+
+impl JobAccess {
+    /// Returns the access of a caller: to its own tenant or, for an operator, to the tenant in the
+    /// query.
+    pub(super) fn new(caller: CallerIdentity, params: &QueryParams<'_>) -> Result<Self, ApiError> {
+        let identity = match params.value("tenant") {
+            None => caller,
+            Some(name) => {
+                require_operator(caller)?;
+                CallerIdentity { tenant: TenantId::parse(name)?, ..caller }
+            }
+        };
+        Ok(Self { caller, identity })
+    }
+
+    /// Returns the access of a caller that changes a job. The tenant is the only parameter of such a
+    /// request.
+    pub(super) fn to_change(caller: CallerIdentity, uri: &Uri) -> Result<Self, ApiError> {
+        let params = QueryParams::parse(uri.query(), &["tenant"])?;
+        require_run_role(caller)?;
+        Self::new(caller, &params)
+    }
+
+    pub(super) fn client(&self, api: &ApiState) -> TenantClient {
+        api.service.tenant_client(self.identity, DEFAULT_CLIENT)
+    }
+
+    /// `true` if the jobs are those of another tenant than the caller's.
+    pub(super) fn is_foreign(&self) -> bool {
+        self.caller.tenant != self.identity.tenant
+    }
+
+    /// Finds a job, and records what is done with it if it is another tenant's.
+    pub(super) async fn find(
+        &self,
+        api: &ApiState,
+        job: &str,
+        access: ForeignAccess,
+    ) -> Result<JobHandle, ApiError> {
+        let client = self.client(api);
+        let job = client.find(client.job_id(job.parse()?)).await?;
+        if self.is_foreign() {
+            api.service.record_foreign_access(access, job.id(), self.caller);
+        }
+        Ok(job)
+    }
+}
+
+/// Checks that the caller may run, stop and type.
+pub(super) fn require_run_role(caller: CallerIdentity) -> Result<(), ApiError> {
+    if caller.role >= CallerRole::Run { Ok(()) } else { Err(ApiError::ReadOnly) }
 }
 
 #[cfg(test)]
