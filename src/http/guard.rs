@@ -5,6 +5,7 @@
 //! `Origin` or, after DNS rebinding, that page's `Host`. Both are therefore checked against lists
 //! even if no token is required.
 
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,11 +19,11 @@ use axum::http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, StatusC
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use bytes::BytesMut;
-use futures_util::StreamExt;
+use futures_util::{StreamExt, stream};
 use hyper::body::Body as _;
 use serde_json::json;
 
-use super::auth::{AccessDenied, Authenticator, Credential, cut_when_revoked};
+use super::auth::{AccessDenied, Authenticator, Credential};
 use super::connection_table::{BusyMarker, ConnectionPeer, PeerAddress, PeerKind};
 use super::settings::HttpServerSettings;
 use crate::service::CallerRole;
@@ -392,6 +393,45 @@ pub(super) async fn guard_request(
     cut_when_revoked(response, caller)
 }
 
+/// Returns the response with a body that fails when the credential of `caller` ends. It fails
+/// instead of ending, so that half an output is not taken for the whole.
+fn cut_when_revoked(response: Response, caller: Credential) -> Response {
+    // A complete body is sent at once.
+    if response.body().size_hint().exact().is_some() {
+        return response;
+    }
+    response.map(|body| Body::from_stream(cut_stream(body, caller)))
+}
+
+fn cut_stream(
+    body: Body,
+    caller: Credential,
+) -> impl stream::Stream<Item = Result<Bytes, axum::Error>> {
+    let ending = caller.clone();
+    let ended = Box::pin(async move { ending.ended().await });
+    let parts = (body.into_data_stream(), ended, caller);
+    stream::unfold(parts, async |(mut chunks, mut ended, caller)| {
+        let next = tokio::select! {
+            biased;
+            () = &mut ended => Err(revoked_error()),
+            chunk = chunks.next() => check_still_valid(chunk?, &caller),
+        };
+        Some((next, (chunks, ended, caller)))
+    })
+}
+
+/// Returns the chunk, unless the credential has ended since the last one.
+fn check_still_valid(
+    chunk: Result<Bytes, axum::Error>,
+    caller: &Credential,
+) -> Result<Bytes, axum::Error> {
+    if caller.is_valid() { chunk } else { Err(revoked_error()) }
+}
+
+fn revoked_error() -> axum::Error {
+    axum::Error::new(io::Error::other("the credential of this stream has ended"))
+}
+
 /// `true` if a job of this server sends the request, whatever token it presents.
 async fn is_from_job(extensions: &Extensions) -> bool {
     match extensions.get::<ConnectionPeer>() {
@@ -602,15 +642,15 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_of_unknown_size_is_refused_at_its_limit() {
-        let chunk = || Ok::<_, std::io::Error>(Bytes::from_static(b"12345678"));
-        let endless = futures_util::stream::repeat_with(chunk);
+        let chunk = || Ok::<_, io::Error>(Bytes::from_static(b"12345678"));
+        let endless = stream::repeat_with(chunk);
         let read = read_whole(Body::from_stream(endless), 20, Duration::from_secs(60)).await;
         assert_eq!(read, Err(BodyError::TooLarge));
     }
 
     #[tokio::test]
     async fn a_body_that_never_ends_times_out() {
-        let never = futures_util::stream::pending::<Result<Bytes, std::io::Error>>();
+        let never = stream::pending::<Result<Bytes, io::Error>>();
         let read = read_whole(Body::from_stream(never), 10, Duration::from_millis(10)).await;
         assert_eq!(read, Err(BodyError::TooSlow));
     }

@@ -1,26 +1,22 @@
-//! Authentication: turns the headers of a request into a credential or a refusal.
+//! Authentication: turns the headers of a request into a credential or a refusal (401 and 403 as
+//! RFC 6750, RFC 9728 and MCP require).
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use std::{fmt, io};
 
-use axum::body::{Body, Bytes, HttpBody as _};
-use axum::http::HeaderMap;
-use axum::http::header::AUTHORIZATION;
-use axum::response::Response;
-use futures_util::{StreamExt, stream};
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
 use thiserror::Error;
-use tokio::sync::watch;
 
-use super::denied::{AccessDenied, BadToken, DenialReason, ScopeHint};
-use super::live_tokens::{LiveTokens, TokenRequirement};
-use super::oauth::AccessGrant;
-use super::oauth::{OauthConfig, OauthConfigError, ResourceServer};
-use super::token::TokenHash;
-use super::token::UnixTime;
-use super::token::{TokenEntry, TokenFile, TokenLineError};
+use super::oauth::{AccessGrant, OauthConfig, OauthConfigError, ResourceServer};
+use super::token::{TokenEntry, TokenFile, TokenHash, TokenLineError, UnixTime};
+use super::token_file::{LiveTokens, TokenFilePath, TokenRequirement};
 use crate::bounded_read::{BoundedReadError, read_text};
+use crate::ids::TenantError;
 use crate::private_files::Symlinks;
 use crate::service::{CallerIdentity, CallerRole};
 
@@ -31,32 +27,6 @@ pub struct AuthSettings {
     pub token_file: TokenFilePath,
     /// The issuer of OAuth access tokens, if OAuth is used.
     pub oauth: Option<OauthConfig>,
-}
-
-/// The path of the token file.
-#[derive(Debug, Clone)]
-pub enum TokenFilePath {
-    /// A path from the settings: the file must exist.
-    Configured(PathBuf),
-    /// The default path: the file may be missing.
-    Default(PathBuf),
-}
-
-impl TokenFilePath {
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        match self {
-            Self::Configured(path) | Self::Default(path) => path,
-        }
-    }
-
-    /// Follows symlinks that an operator named; the data directory must not contain any.
-    pub(super) const fn links(&self) -> Symlinks {
-        match self {
-            Self::Configured(_) => Symlinks::Follow,
-            Self::Default(_) => Symlinks::Refuse,
-        }
-    }
 }
 
 /// The reason why the tokens cannot be used. Each text says what to do about it.
@@ -196,7 +166,7 @@ impl Authenticator {
     }
 
     /// The refusal of a credential whose role is too low.
-    pub(super) fn missing_role(
+    fn missing_role(
         &self,
         role: CallerRole,
         credential: &Credential,
@@ -214,7 +184,7 @@ impl Authenticator {
     }
 
     /// The time for which a credential stays valid; `None` if it is no longer valid.
-    pub(super) fn remaining(&self, credential: &Credential, now: UnixTime) -> Option<Duration> {
+    fn remaining(&self, credential: &Credential, now: UnixTime) -> Option<Duration> {
         let left = |until: Option<UnixTime>| match until {
             Some(until) => Some(until.remaining(now)).filter(|left| !left.is_zero()),
             None => Some(Duration::MAX),
@@ -230,11 +200,6 @@ impl Authenticator {
             }
             CredentialProof::AccessToken { until } => left(Some(until)),
         }
-    }
-
-    /// Returns a receiver that is notified of changes of the token file.
-    pub(super) fn changes(&self) -> watch::Receiver<Arc<TokenRequirement>> {
-        self.0.tokens.changes()
     }
 
     fn new_credential(&self, identity: CallerIdentity, proof: CredentialProof) -> Credential {
@@ -279,12 +244,12 @@ const RECHECK_INTERVAL: Duration = Duration::from_secs(2);
 #[derive(Clone)]
 pub struct Credential {
     pub identity: CallerIdentity,
-    pub(super) proof: CredentialProof,
-    pub(super) auth: Authenticator,
+    proof: CredentialProof,
+    auth: Authenticator,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) enum CredentialProof {
+enum CredentialProof {
     /// The server requires no token.
     NotRequired,
     /// The caller connected over the unix socket as our own user.
@@ -348,7 +313,7 @@ impl Credential {
     /// Waits until the credential is no longer valid: expired, revoked, or with fewer rights.
     /// Notices that within seconds.
     pub async fn ended(&self) {
-        let mut changes = self.auth.changes();
+        let mut changes = self.auth.0.tokens.changes();
         loop {
             let Some(left) = self.auth.remaining(self, UnixTime::now()) else { return };
             tokio::select! {
@@ -367,7 +332,7 @@ impl fmt::Debug for Credential {
 
 /// The content of the `Authorization` header of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum AuthorizationHeader<'a> {
+enum AuthorizationHeader<'a> {
     Missing,
     Bearer(&'a str),
     OtherScheme,
@@ -376,7 +341,7 @@ pub(super) enum AuthorizationHeader<'a> {
 }
 
 /// Parses the `Authorization` header. Two headers are malformed.
-pub(super) fn parse_authorization(headers: &HeaderMap) -> AuthorizationHeader<'_> {
+fn parse_authorization(headers: &HeaderMap) -> AuthorizationHeader<'_> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     match (values.next(), values.next()) {
         (None, _) => AuthorizationHeader::Missing,
@@ -395,50 +360,222 @@ fn parse_scheme(value: &str) -> AuthorizationHeader<'_> {
     }
 }
 
-/// Returns the response with a body that fails when the credential of `caller` ends. It fails
-/// instead of ending, so that half an output is not taken for the whole.
-pub(in crate::http) fn cut_when_revoked(response: Response, caller: Credential) -> Response {
-    // A complete body is sent at once.
-    if response.body().size_hint().exact().is_some() {
-        return response;
+/// A refused request, and what its client can do about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccessDenied {
+    reason: DenialReason,
+    hint: Option<ScopeHint>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum DenialReason {
+    NoToken,
+    BadToken(BadToken),
+    /// The token is valid, but its role is too low for the route.
+    Role(CallerRole),
+}
+
+/// The reason why a token is not accepted. The texts reveal nothing about valid tokens.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum BadToken {
+    #[error("send one header of the form: Authorization: Bearer TOKEN")]
+    Malformed,
+    #[error("this token is not known here")]
+    Unknown,
+    #[error("this token expired at {at}")]
+    Expired { at: UnixTime },
+    #[error("this token is not valid yet")]
+    NotYet,
+    #[error("this token is not a JWT access token that can be read")]
+    Unreadable,
+    #[error("this token is not signed by an accepted algorithm")]
+    Algorithm,
+    #[error("this token is signed by a key that the issuer does not publish")]
+    Key,
+    #[error("the issuer's keys are not available right now; try again later")]
+    NoKeys,
+    #[error("the signature of this token is not valid")]
+    Signature,
+    #[error("this token is from another issuer")]
+    Issuer,
+    #[error("this token is for another audience")]
+    Audience,
+    /// A claim is missing or has the wrong type.
+    #[error("this token has no usable claim {claim}")]
+    Claim { claim: String },
+    /// The tenant of the token is not allowed here.
+    #[error("the tenant of this token is not allowed here")]
+    UnknownTenant,
+    /// The token names an invalid tenant.
+    #[error("this token's tenant is not a valid tenant name")]
+    Tenant(#[from] TenantError),
+}
+
+/// The party at fault for a refusal, which decides the status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum DenialFault {
+    /// The request is malformed.
+    Request,
+    /// Another token may be accepted.
+    Token,
+    /// The token is valid but belongs to nobody who is known here, so a similar token will not
+    /// help.
+    UnknownTenant,
+    /// The server cannot determine whether the token is valid.
+    Ours,
+}
+
+impl DenialFault {
+    /// The error code of RFC 6750 §3.1, if the client can do something about it.
+    const fn word(self) -> Option<&'static str> {
+        match self {
+            Self::Request => Some("invalid_request"),
+            Self::Token => Some("invalid_token"),
+            Self::UnknownTenant | Self::Ours => None,
+        }
     }
-    response.map(|body| Body::from_stream(cut_stream(body, caller)))
 }
 
-fn cut_stream(
-    body: Body,
-    caller: Credential,
-) -> impl stream::Stream<Item = Result<Bytes, axum::Error>> {
-    let ending = caller.clone();
-    let ended = Box::pin(async move { ending.ended().await });
-    let parts = (body.into_data_stream(), ended, caller);
-    stream::unfold(parts, async |(mut chunks, mut ended, caller)| {
-        let next = tokio::select! {
-            biased;
-            () = &mut ended => Err(revoked_error()),
-            chunk = chunks.next() => check_still_valid(chunk?, &caller),
+impl BadToken {
+    const fn fault(&self) -> DenialFault {
+        match self {
+            Self::Malformed => DenialFault::Request,
+            Self::NoKeys => DenialFault::Ours,
+            Self::UnknownTenant | Self::Tenant(_) => DenialFault::UnknownTenant,
+            Self::Unknown
+            | Self::Expired { .. }
+            | Self::NotYet
+            | Self::Unreadable
+            | Self::Algorithm
+            | Self::Key
+            | Self::Signature
+            | Self::Issuer
+            | Self::Audience
+            | Self::Claim { .. } => DenialFault::Token,
+        }
+    }
+}
+
+/// The metadata URL and the scope that an OAuth client needs to get a suitable token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ScopeHint {
+    pub(super) metadata: String,
+    pub(super) scope: String,
+}
+
+impl AccessDenied {
+    const fn new(reason: DenialReason, hint: Option<ScopeHint>) -> Self {
+        Self { reason, hint }
+    }
+
+    const fn status(&self) -> StatusCode {
+        match self.reason {
+            DenialReason::NoToken => StatusCode::UNAUTHORIZED,
+            DenialReason::BadToken(ref why) => match why.fault() {
+                DenialFault::Request => StatusCode::BAD_REQUEST,
+                DenialFault::Token => StatusCode::UNAUTHORIZED,
+                DenialFault::UnknownTenant => StatusCode::FORBIDDEN,
+                DenialFault::Ours => StatusCode::SERVICE_UNAVAILABLE,
+            },
+            DenialReason::Role(_) => StatusCode::FORBIDDEN,
+        }
+    }
+
+    fn text(&self) -> String {
+        match &self.reason {
+            DenialReason::NoToken => {
+                "a valid token is required: send `Authorization: Bearer TOKEN`\n".to_owned()
+            }
+            DenialReason::BadToken(why) => match why.fault() {
+                DenialFault::Request | DenialFault::Token => {
+                    format!("a valid token is required: {why}\n")
+                }
+                DenialFault::UnknownTenant | DenialFault::Ours => format!("{why}\n"),
+            },
+            DenialReason::Role(role) => match &self.hint {
+                Some(hint) => format!("this needs a token with the scope {}\n", hint.scope),
+                None => format!("this needs a token with the role {}\n", describe_role(*role)),
+            },
+        }
+    }
+
+    /// The refusal as the API writes it: in JSON, with a code word.
+    pub(in crate::http) fn to_api_response(&self) -> Response {
+        let code = match self.status() {
+            StatusCode::UNAUTHORIZED => "unauthorized",
+            StatusCode::SERVICE_UNAVAILABLE => "unavailable",
+            _ => "forbidden",
         };
-        Some((next, (chunks, ended, caller)))
-    })
+        let body = json!({"error": {"code": code, "message": self.text().trim_end()}});
+        let kind = [(CONTENT_TYPE, "application/json")];
+        let mut response = (self.status(), kind, body.to_string()).into_response();
+        self.put_challenge(&mut response);
+        response
+    }
+
+    /// Adds the challenge, if there is one, to a response that was created elsewhere.
+    pub(in crate::http) fn put_challenge(&self, response: &mut Response) {
+        let challenge = self.challenge().map(|text| HeaderValue::from_str(&text));
+        if let Some(Ok(challenge)) = challenge {
+            response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+        }
+    }
+
+    /// The challenge of RFC 6750 §3. As the RFC requires, a request without a token gets no error
+    /// code.
+    fn challenge(&self) -> Option<String> {
+        let Some(ScopeHint { metadata, scope }) = &self.hint else { return self.plain_challenge() };
+        Some(match &self.reason {
+            DenialReason::NoToken => {
+                format!("{REALM}, resource_metadata=\"{metadata}\", scope=\"{scope}\"")
+            }
+            DenialReason::BadToken(why) => format!(
+                "{REALM}, resource_metadata=\"{metadata}\", scope=\"{scope}\", error=\"{}\", error_description=\"{why}\"",
+                why.fault().word()?
+            ),
+            DenialReason::Role(_) => format!(
+                "{REALM}, error=\"insufficient_scope\", scope=\"{scope}\", resource_metadata=\"{metadata}\""
+            ),
+        })
+    }
+
+    /// The challenge without OAuth, where nobody can request another role.
+    fn plain_challenge(&self) -> Option<String> {
+        match &self.reason {
+            DenialReason::NoToken => Some(REALM.to_owned()),
+            DenialReason::BadToken(why) => {
+                let word = why.fault().word()?;
+                Some(format!("{REALM}, error=\"{word}\", error_description=\"{why}\""))
+            }
+            DenialReason::Role(_) => None,
+        }
+    }
 }
 
-/// Returns the chunk, unless the credential has ended since the last one.
-fn check_still_valid(
-    chunk: Result<Bytes, axum::Error>,
-    caller: &Credential,
-) -> Result<Bytes, axum::Error> {
-    if caller.is_valid() { chunk } else { Err(revoked_error()) }
+/// Returns the roles that would do.
+const fn describe_role(needed: CallerRole) -> &'static str {
+    match needed {
+        CallerRole::Metrics => "metrics or admin",
+        CallerRole::Read | CallerRole::Run | CallerRole::Admin => needed.word(),
+    }
 }
 
-fn revoked_error() -> axum::Error {
-    axum::Error::new(io::Error::other("the credential of this stream has ended"))
+const REALM: &str = "Bearer realm=\"shellyard\"";
+
+impl IntoResponse for AccessDenied {
+    fn into_response(self) -> Response {
+        let mut response = (self.status(), self.text()).into_response();
+        self.put_challenge(&mut response);
+        if response.status() == StatusCode::SERVICE_UNAVAILABLE {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("10"));
+        }
+        response
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
-
-    use axum::http::header::AUTHORIZATION;
 
     use super::*;
 
@@ -484,7 +621,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check_token_file(values: &[&str], expected: AuthorizationHeader<'_>) {
+    fn check_header(values: &[&str], expected: AuthorizationHeader<'_>) {
         let mut headers = HeaderMap::new();
         for value in values {
             headers.append(AUTHORIZATION, value.parse().unwrap());
@@ -494,16 +631,41 @@ mod tests {
 
     #[test]
     fn only_a_single_bearer_token_is_accepted() {
-        check_token_file(&[], AuthorizationHeader::Missing);
+        check_header(&[], AuthorizationHeader::Missing);
         for value in ["Bearer alpha", "bearer alpha", "BEARER  alpha "] {
-            check_token_file(&[value], AuthorizationHeader::Bearer("alpha"));
+            check_header(&[value], AuthorizationHeader::Bearer("alpha"));
         }
         for value in ["Basic alpha", "Digest", "alpha"] {
-            check_token_file(&[value], AuthorizationHeader::OtherScheme);
+            check_header(&[value], AuthorizationHeader::OtherScheme);
         }
         for value in ["Bearer", "Bearer ", ""] {
-            check_token_file(&[value], AuthorizationHeader::Malformed);
+            check_header(&[value], AuthorizationHeader::Malformed);
         }
-        check_token_file(&["Bearer alpha", "Bearer alpha"], AuthorizationHeader::Malformed);
+        check_header(&["Bearer alpha", "Bearer alpha"], AuthorizationHeader::Malformed);
+    }
+
+    #[test]
+    fn each_refusal_has_the_status_and_challenge_of_its_fault() {
+        for (why, status, error) in [
+            (BadToken::Malformed, 400, Some("invalid_request")),
+            (BadToken::Unknown, 401, Some("invalid_token")),
+            (BadToken::UnknownTenant, 403, None),
+            (BadToken::NoKeys, 503, None),
+        ] {
+            for hint in [None, Some(ScopeHint { metadata: "m".into(), scope: "s".into() })] {
+                let denied = AccessDenied::new(DenialReason::BadToken(why.clone()), hint);
+                let response = denied.into_response();
+                assert_eq!(response.status().as_u16(), status, "{why}");
+                assert_eq!(response.headers().contains_key(RETRY_AFTER), status == 503, "{why}");
+                let challenge = response.headers().get(WWW_AUTHENTICATE);
+                let challenge_text = challenge.map(|text| text.to_str().unwrap().to_owned());
+                match error {
+                    Some(error) => {
+                        assert!(challenge_text.unwrap().contains(&format!("error=\"{error}\"")))
+                    }
+                    None => assert_eq!(challenge_text, None, "{why}"),
+                }
+            }
+        }
     }
 }

@@ -13,20 +13,18 @@
 //! streams.
 
 mod authenticate;
-mod denied;
-mod live_tokens;
 mod oauth;
 mod oauth_keys;
 mod token;
-mod token_store;
+mod token_file;
 
-pub use authenticate::{AuthError, AuthSettings, Authenticator, Credential, TokenFilePath};
-pub use denied::{AccessDenied, BadToken};
+pub use authenticate::{
+    AccessDenied, AuthError, AuthSettings, Authenticator, BadToken, Credential,
+};
 pub use oauth::{OauthConfig, OauthConfigError, OauthKeySource, OauthScopes};
 pub use token::{
     TokenEntry, TokenFile, TokenHash, TokenId, TokenLabel, TokenLineError, TokenSecret, UnixTime,
 };
-pub use token_store::{TokenStore, TokenStoreError};
+pub use token_file::{TokenFilePath, TokenStore, TokenStoreError};
 
-pub(super) use authenticate::cut_when_revoked;
 pub(super) use oauth::WELL_KNOWN;

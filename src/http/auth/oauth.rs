@@ -29,7 +29,7 @@ use ring::signature::{RsaParameters, VerificationAlgorithm};
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
-use super::denied::{BadToken, ScopeHint};
+use super::authenticate::{BadToken, ScopeHint};
 use super::oauth_keys::{IssuerKeys, KeySet, is_allowed_keys_url};
 use super::token::UnixTime;
 use crate::bounded_read::{BoundedReadError, read_text};
@@ -187,7 +187,7 @@ impl OauthScopes {
     }
 
     /// The scope that grants a role.
-    pub(super) fn scope_for(&self, role: CallerRole) -> &str {
+    fn scope_for(&self, role: CallerRole) -> &str {
         match role {
             CallerRole::Metrics => &self.metrics,
             CallerRole::Read => &self.read,
@@ -261,7 +261,7 @@ type Claims = Map<String, Value>;
 
 /// A token whose header has been parsed and of which nothing is verified yet.
 #[derive(Debug)]
-pub(super) struct UnverifiedToken<'a> {
+struct UnverifiedToken<'a> {
     token: &'a str,
     algorithm: Algorithm,
     key: Option<String>,
@@ -269,7 +269,7 @@ pub(super) struct UnverifiedToken<'a> {
 
 impl<'a> UnverifiedToken<'a> {
     /// Parses the header of a token.
-    pub(super) fn read(token: &'a str) -> Result<Self, BadToken> {
+    fn read(token: &'a str) -> Result<Self, BadToken> {
         let header = decode_header(token).map_err(|error| unreadable(&error))?;
         if !ACCEPTED_ALGORITHMS.contains(&header.alg) {
             return Err(BadToken::Algorithm);
@@ -282,16 +282,12 @@ impl<'a> UnverifiedToken<'a> {
     }
 
     /// `true` if one of these keys may have signed the token.
-    pub(super) fn has_known_key(&self, keys: &KeySet) -> bool {
+    fn has_known_key(&self, keys: &KeySet) -> bool {
         keys.find(self.key.as_deref(), self.algorithm).next().is_some()
     }
 
     /// Returns the rights of the token if one of these keys signed it and all claims are valid.
-    pub(super) fn verify(
-        &self,
-        keys: &KeySet,
-        config: &OauthConfig,
-    ) -> Result<AccessGrant, BadToken> {
+    fn verify(&self, keys: &KeySet, config: &OauthConfig) -> Result<AccessGrant, BadToken> {
         let mut refused = BadToken::Key;
         for key in keys.find(self.key.as_deref(), self.algorithm) {
             match self.claims(key, config) {
@@ -433,7 +429,7 @@ static PROVIDER: CryptoProvider = CryptoProvider {
 
 /// Makes jsonwebtoken verify signatures with ring, in the whole process. TLS needs ring anyway; the
 /// crates behind jsonwebtoken's own providers would double the cryptography in the program.
-pub(super) fn install_crypto_provider() {
+fn install_crypto_provider() {
     // An earlier call has installed the same provider.
     PROVIDER.install_default().ok();
 }

@@ -15,9 +15,8 @@ use thiserror::Error;
 use tokio::sync::{Mutex, watch};
 use tokio::time::timeout;
 
-use super::live_tokens::FileWatcher;
-use super::oauth::ACCEPTED_ALGORITHMS;
-use super::oauth::OauthKeySource;
+use super::oauth::{ACCEPTED_ALGORITHMS, OauthKeySource};
+use super::token_file::FileWatcher;
 use crate::bounded_read::BoundedReadError;
 use crate::client::{ClientError, Endpoint, ServerClient, ServerTarget, TargetError};
 use crate::private_files::Symlinks;
@@ -297,7 +296,7 @@ struct IssuerMetadata {
 
 /// The reason why the URL of the keys is unknown.
 #[derive(Debug, Error)]
-pub(super) enum DiscoverError {
+enum DiscoverError {
     #[error("the issuer's metadata cannot be fetched ({url}); set oauth.jwks if it has none")]
     Fetch { url: String, source: FetchError },
     #[error("the issuer's metadata cannot be read ({url})")]
@@ -307,7 +306,7 @@ pub(super) enum DiscoverError {
 }
 
 /// Discovers the URL of the issuer's keys.
-pub(super) async fn keys_url(issuer: &str) -> Result<String, DiscoverError> {
+async fn keys_url(issuer: &str) -> Result<String, DiscoverError> {
     let [first, others @ ..] = metadata_urls(issuer);
     let mut found = try_metadata_url(issuer, first).await;
     for location in others {
@@ -362,7 +361,7 @@ const MAX_BYTES: usize = 1024 * 1024;
 
 /// The reason why a fetch failed.
 #[derive(Debug, Error)]
-pub(super) enum FetchError {
+enum FetchError {
     #[error(transparent)]
     Url(#[from] TargetError),
     #[error("`{url}` is not fetched: keys come over https, or over http from loopback")]
@@ -384,7 +383,7 @@ fn cause(error: &ClientError) -> String {
 }
 
 /// Fetches the content of a URL.
-pub(super) async fn fetch(url: &str) -> Result<Bytes, FetchError> {
+async fn fetch(url: &str) -> Result<Bytes, FetchError> {
     let (target, path) = parse_keys_url(url)?;
     let client = ServerClient::new(target, None)?;
     let agent = concat!("shellyard/", env!("CARGO_PKG_VERSION"));

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use data_encoding::HEXLOWER;
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use sha2::{Digest, Sha256};
 use subtle::{Choice, ConstantTimeEq};
 use thiserror::Error;
@@ -71,16 +71,11 @@ impl TokenHash {
         self.0.ct_eq(&other.0)
     }
 
-    pub(super) fn from_hex(text: &str) -> Option<Self> {
-        let mut bytes = [0; 32];
-        let is_hex = text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit());
-        for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
-            *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
-        }
-        is_hex.then_some(Self(bytes))
+    fn from_hex(text: &str) -> Option<Self> {
+        HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok()?.try_into().ok().map(Self)
     }
 
-    pub(super) fn to_hex(self) -> String {
+    fn to_hex(self) -> String {
         HEXLOWER.encode(&self.0)
     }
 }
