@@ -14,21 +14,16 @@
 //! message may have. A reply counts as in flight until it is written, so that a client that does not
 //! read cannot make the server hold many replies.
 
-mod client_environment;
-mod in_flight;
-mod line;
+mod message;
 mod serve;
 
-pub use client_environment::{
-    ClientEnvironment, EncodedEnvironment, EnvironmentError, MAX_ENVIRONMENT_BYTES, VariablePairs,
-    decode_environment, encode_environment,
-};
-pub(crate) use in_flight::{InFlightRequests, find_request_id};
-pub use line::{
-    DecodedMessage, InputLine, MAX_LINE_BYTES, OversizeLine, decode_message, find_id_near_ends,
-    read_line, trim_line,
+pub use message::{
+    ClientEnvironment, DecodedMessage, EncodedEnvironment, EnvironmentError, InputLine,
+    MAX_LINE_BYTES, OversizeLine, decode_environment, decode_message, encode_environment,
+    find_id_near_ends, read_line, trim_line,
 };
 pub use serve::{
     CLOSING_METHOD, DIRECTORY_HEADER, INPUT_END_GRACE, MAX_IN_FLIGHT, StopConditions,
     UPGRADE_PROTOCOL, serve_streams,
 };
+pub(crate) use serve::{InFlightRequests, find_request_id};

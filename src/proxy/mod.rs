@@ -17,7 +17,5 @@
 
 mod run;
 mod session;
-mod upstream;
 
-pub use run::serve;
-pub use upstream::{ServerLaunch, ServerStartError, Upstream};
+pub use run::{ServerLaunch, Upstream, serve};

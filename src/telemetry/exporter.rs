@@ -1,25 +1,38 @@
-//! The Prometheus exporter.
+//! The Prometheus exporter, and the metrics that show a state instead of counting events: the resource
+//! usage of this process and its disk, read at each scrape, and the gauges of the queue.
 //!
 //! Series exist from the start, at zero: if a label value appeared only with its first event, a rate
 //! over it would miss that event. Families with many label values that most servers never use are the
 //! exception: [`MetricLabels`] names the event that registers their series.
+//!
+//! The names of lanes and tenants are configured, so the program cannot list their series.
+//! [`QueueGauges`] gets the configured names and registers series for them alone. All other names
+//! are counted together as `other`.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
 use metrics::{Key, KeyName, Label, Level, Metadata, Recorder};
 use metrics_exporter_prometheus::{
     BuildError, Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder,
 };
+use rustix::process::{Resource, getrlimit};
 use thiserror::Error;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
-use super::events;
+use super::labels::{OTHER, WaitReason, key};
 use super::names::{
-    self, LabelSet, Metric, MetricKind, MetricLabels, catalogue, list_known_operations,
+    Counter, Gauge, LabelSet, Metric, MetricKind, MetricLabels, catalogue, jobs, lanes,
+    list_known_operations, output, process, queue, tenants,
 };
-use super::process_metrics::{self, DiskProbe};
+use super::{events, logging};
+use crate::ids::TenantId;
 use crate::output::Counters;
 
 static METADATA: Metadata<'static> = Metadata::new(module_path!(), Level::INFO, None);
@@ -102,8 +115,8 @@ impl Exporter {
             Some(dir) => self.disk.measure_space(dir).await,
             None => None,
         };
-        events::update_process_metrics(disk_space);
-        events::update_output_metrics(&self.output);
+        update_process_metrics(disk_space);
+        update_output_metrics(&self.output);
         self.handle.render()
     }
 
@@ -121,6 +134,44 @@ impl fmt::Debug for Exporter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Exporter").finish_non_exhaustive()
     }
+}
+
+/// Sets the metrics of this process and its disk, for a scrape.
+fn update_process_metrics(disk_space: Option<DiskSpace>) {
+    events::update_actor_gauges();
+    if let Some(stat) = read_stat() {
+        process::CPU.unlabeled().absolute(from_ticks(stat.cpu).as_secs());
+        process::THREADS.unlabeled().set(stat.threads as f64);
+        process::VIRTUAL.unlabeled().set(stat.virtual_bytes as f64);
+        process::RESIDENT.unlabeled().set(stat.resident_bytes() as f64);
+    }
+    if let Some(open) = count_open_fds() {
+        process::OPEN_FDS.set_count(open);
+    }
+    if let Some(limit) = getrlimit(Resource::Nofile).current {
+        process::MAX_FDS.unlabeled().set(limit as f64);
+    }
+    if let Some(space) = disk_space {
+        output::DISK_FREE.unlabeled().set(space.free as f64);
+        output::DISK_SIZE.unlabeled().set(space.size as f64);
+    }
+    process::LOG_DROPPED.unlabeled().absolute(logging::count_dropped_lines());
+}
+
+/// Sets the metrics of the output store to its current counters, for a scrape.
+fn update_output_metrics(counters: &Counters) {
+    for (tier, bytes) in counters.stored() {
+        output::STORED.with_label((key::TIER, tier.word())).set(bytes as f64);
+    }
+    for (reason, bytes) in counters.dropped() {
+        output::DROPPED.with_label((key::REASON, reason)).absolute(bytes);
+    }
+    for (operation, count) in counters.spill_errors() {
+        output::SPILL_ERRORS.with_label((key::OPERATION, operation.word())).absolute(count);
+    }
+    output::COMPRESSED.unlabeled().absolute(counters.compressed());
+    output::READ_MEMORY.unlabeled().set(counters.read_memory() as f64);
+    output::READS_REFUSED.unlabeled().absolute(counters.reads_refused());
 }
 
 fn register_all(recorder: &PrometheusRecorder) {
@@ -164,11 +215,11 @@ fn list_known_series(metric: &Metric) -> Vec<Key> {
 
 /// The value that a gauge starts with: zero, except for gauges that never change.
 fn initial_value(gauge: &Metric) -> f64 {
-    if gauge == names::process::BUILD_INFO.metric() {
+    if gauge == process::BUILD_INFO.metric() {
         1.0
-    } else if gauge == names::process::START_TIME.metric() {
+    } else if gauge == process::START_TIME.metric() {
         let now = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        process_metrics::read_start_time().unwrap_or_else(now).as_secs_f64()
+        read_start_time().unwrap_or_else(now).as_secs_f64()
     } else {
         0.0
     }
@@ -189,20 +240,356 @@ fn list_series(name: &'static str, labels: &[LabelSet]) -> Vec<Key> {
     combinations.into_iter().map(|labels| Key::from_parts(name, labels)).collect()
 }
 
+/// The fields of `/proc/self/stat` that the metrics need, in the kernel's units.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct SelfStat {
+    /// CPU time in ticks, user and system, without children.
+    cpu: u64,
+    threads: u64,
+    /// The start of the process in ticks since boot.
+    started: u64,
+    virtual_bytes: u64,
+    resident_pages: u64,
+}
+
+impl SelfStat {
+    fn resident_bytes(&self) -> u64 {
+        self.resident_pages.saturating_mul(rustix::param::page_size() as u64)
+    }
+}
+
+/// Returns the start time of this process since the Unix epoch.
+fn read_start_time() -> Option<Duration> {
+    let booted = parse_boot_time(&fs::read_to_string("/proc/stat").ok()?)?;
+    Some(booted + from_ticks(read_stat()?.started))
+}
+
+/// Counts the open file descriptors, without the one that lists them.
+fn count_open_fds() -> Option<usize> {
+    Some(fs::read_dir("/proc/self/fd").ok()?.count().saturating_sub(1))
+}
+
+fn read_stat() -> Option<SelfStat> {
+    parse_stat(&fs::read_to_string("/proc/self/stat").ok()?)
+}
+
+fn parse_stat(text: &str) -> Option<SelfStat> {
+    // The program name in front may contain spaces and parentheses.
+    let (_, fields) = text.rsplit_once(')')?;
+    let fields: Vec<&str> = fields.split_ascii_whitespace().collect();
+    // Numbered as in proc(5), where the state is field 3.
+    let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
+    Some(SelfStat {
+        cpu: field(14)?.saturating_add(field(15)?),
+        threads: field(20)?,
+        started: field(22)?,
+        virtual_bytes: field(23)?,
+        resident_pages: field(24)?,
+    })
+}
+
+fn parse_boot_time(text: &str) -> Option<Duration> {
+    let seconds = text.lines().find_map(|line| line.strip_prefix("btime "))?;
+    Some(Duration::from_secs(seconds.trim().parse().ok()?))
+}
+
+fn from_ticks(ticks: u64) -> Duration {
+    let per_second = rustix::param::clock_ticks_per_second().max(1);
+    Duration::from_nanos(ticks.saturating_mul(1_000_000_000 / per_second))
+}
+
+// The free space of the disk that holds output.
+
+/// The time that a disk gets to report its free space.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The size and the free space of a disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct DiskSpace {
+    /// Bytes that this process may still write.
+    free: u64,
+    size: u64,
+}
+
+/// Asks a disk for its free space at each scrape. A disk that does not answer blocks one thread and
+/// delays a scrape by at most a second.
+#[derive(Debug, Default)]
+struct DiskProbe {
+    is_running: Arc<AtomicBool>,
+}
+
+impl DiskProbe {
+    /// Returns the space on the disk of `dir`; `None` if the disk does not answer in time, or an
+    /// earlier probe still runs.
+    async fn measure_space(&self, dir: &Arc<Path>) -> Option<DiskSpace> {
+        if self.is_running.swap(true, Ordering::AcqRel) {
+            return None;
+        }
+        let dir = Arc::clone(dir);
+        let is_running = Arc::clone(&self.is_running);
+        let probe = move || {
+            let space = read_disk_space(&dir);
+            is_running.store(false, Ordering::Release);
+            space
+        };
+        timeout(PROBE_TIMEOUT, spawn_blocking(probe)).await.ok()?.ok()?
+    }
+}
+
+/// Reads the space on the disk of `dir`; `None` if the system call fails.
+fn read_disk_space(dir: &Path) -> Option<DiskSpace> {
+    let stat = rustix::fs::statvfs(dir).ok()?;
+    let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
+    Some(DiskSpace { free: bytes(stat.f_bavail), size: bytes(stat.f_blocks) })
+}
+
+const LANE_GAUGES: [(Gauge, Gauge); 2] =
+    [(lanes::RUNNING, lanes::RUNNING_LIMIT), (lanes::QUEUED, lanes::QUEUED_LIMIT)];
+
+const TENANT_GAUGES: [(Gauge, Gauge); 4] = [
+    (tenants::RUNNING, tenants::RUNNING_LIMIT),
+    (tenants::QUEUED, tenants::QUEUED_LIMIT),
+    (tenants::STORED, tenants::STORED_LIMIT),
+    (tenants::CPU, tenants::CPU_LIMIT),
+];
+
+/// The counters by tenant. Events increment them.
+const TENANT_COUNTERS: [Counter; 4] =
+    [tenants::SUBMITTED, tenants::REJECTED, tenants::FINISHED, tenants::OUTPUT];
+
+/// The used amount of something and its limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct UsageAndLimit {
+    pub used: u64,
+    /// The limit; `None` = no limit.
+    pub limit: Option<u64>,
+}
+
+/// The numbers of one lane.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LaneStats {
+    pub name: String,
+    pub running: UsageAndLimit,
+    pub queued: UsageAndLimit,
+    /// `true` if an operator has paused this lane.
+    pub is_paused: bool,
+}
+
+/// The numbers of one tenant.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TenantStats {
+    pub name: String,
+    pub running: UsageAndLimit,
+    pub queued: UsageAndLimit,
+    /// Bytes of stored output.
+    pub stored: UsageAndLimit,
+    /// CPU seconds of the last hour.
+    pub cpu: UsageAndLimit,
+}
+
+/// The numbers of the queue at one moment. The totals of running and queued jobs and the pressure are
+/// missing: events update those gauges.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct QueueStats {
+    /// Jobs that may hold a slot at one time.
+    pub slots: u64,
+    /// Running jobs that hold a slot.
+    pub busy: u64,
+    /// Running jobs that hold no slot, because they do not use the machine.
+    pub idle: u64,
+    /// Jobs that may be queued.
+    pub max_queued: u64,
+    /// `true` if an operator has paused the queue.
+    pub is_paused: bool,
+    /// `true` if the server accepts no new jobs.
+    pub is_draining: bool,
+    /// Queued jobs by the reason why they wait.
+    pub waiting: BTreeMap<WaitReason, u64>,
+    /// The waiting time of the job that has waited longest.
+    pub oldest: Option<Duration>,
+    /// The estimated waiting time of a new job, if there is an estimate.
+    pub estimate: Option<Duration>,
+    pub lanes: Vec<LaneStats>,
+    /// Every tenant that is configured, has a job or has stored output.
+    pub tenants: Vec<TenantStats>,
+}
+
+/// The gauges of the queue, its lanes and its tenants.
+///
+/// Invariant: the name of each series was [added](QueueGauges::add_names), or is `other`. At most
+/// `MAX_NAMES` of each kind are added.
+#[derive(Debug)]
+pub struct QueueGauges {
+    names: SharedNames,
+}
+
+impl QueueGauges {
+    /// Registers the series of these names, at zero, and makes events count tenants by them. Call it
+    /// once, after the exporter is installed.
+    #[must_use]
+    pub fn install(names: SeriesNames) -> Self {
+        let gauges = Self::new(names);
+        // A process has one metrics recorder, and so one set of names: the first.
+        EVENT_NAMES.set(Arc::clone(&gauges.names)).ok();
+        gauges
+    }
+
+    /// Registers the series of these names, at zero.
+    fn new(names: SeriesNames) -> Self {
+        let gauges = Self { names: Arc::new(RwLock::new(SeriesNames::only_other())) };
+        gauges.add_names(names);
+        gauges
+    }
+
+    /// Registers the series of further names, at zero. Earlier names stay: Prometheus would treat a
+    /// series that disappears like a server that is gone.
+    pub fn add_names(&self, new: SeriesNames) {
+        let mut names = self.names.write().unwrap_or_else(PoisonError::into_inner);
+        names.add(new);
+        update_named(&names, &[], &[]);
+        for tenant in &names.tenants {
+            for counter in TENANT_COUNTERS {
+                // The increment by zero registers the series.
+                counter.with_name(key::TENANT, tenant).increment(0);
+            }
+        }
+    }
+
+    pub fn update(&self, stats: &QueueStats) {
+        let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
+        update_totals(stats);
+        update_named(&names, &stats.lanes, &stats.tenants);
+    }
+}
+
+fn update_named(names: &SeriesNames, lanes: &[LaneStats], tenants: &[TenantStats]) {
+    for name in &names.lanes {
+        let is_paused = lanes.iter().any(|lane| lane.name == *name && lane.is_paused);
+        let gauge = lanes::PAUSED.with_name(key::LANE, name);
+        gauge.set(f64::from(u8::from(is_paused)));
+    }
+    let lanes = lanes.iter().map(|lane| (&*lane.name, [lane.running, lane.queued]));
+    set_usage(key::LANE, LANE_GAUGES, fold_unknown(&names.lanes, lanes));
+    let tenants = tenants.iter().map(|tenant| {
+        let TenantStats { name, running, queued, stored, cpu } = tenant;
+        (&**name, [*running, *queued, *stored, *cpu])
+    });
+    set_usage(key::TENANT, TENANT_GAUGES, fold_unknown(&names.tenants, tenants));
+}
+
+/// Returns the usage of each known name, and under `other` the sum over all other names. The sum has
+/// no limit, since each of these names has its own.
+fn fold_unknown<'n, const N: usize>(
+    known: &BTreeSet<String>,
+    stats: impl Iterator<Item = (&'n str, [UsageAndLimit; N])>,
+) -> BTreeMap<&str, [UsageAndLimit; N]> {
+    let nothing = [UsageAndLimit::default(); N];
+    let mut usages_by_name: BTreeMap<&str, _> =
+        known.iter().map(|name| (&**name, nothing)).collect();
+    let mut others = nothing;
+    for (name, usages) in stats {
+        match usages_by_name.get_mut(name).filter(|_| name != OTHER) {
+            Some(own) => *own = usages,
+            None => {
+                for (sum, usage) in others.iter_mut().zip(usages) {
+                    sum.used = sum.used.saturating_add(usage.used);
+                }
+            }
+        }
+    }
+    usages_by_name.insert(OTHER, others);
+    usages_by_name
+}
+
+fn set_usage<const N: usize>(
+    label: &'static str,
+    gauges: [(Gauge, Gauge); N],
+    usages_by_name: BTreeMap<&str, [UsageAndLimit; N]>,
+) {
+    for (name, usages) in usages_by_name {
+        for ((used, limit), usage) in gauges.into_iter().zip(usages) {
+            let set = |gauge: Gauge, value: u64| gauge.with_name(label, name).set(value as f64);
+            set(used, usage.used);
+            set(limit, usage.limit.unwrap_or(0));
+        }
+    }
+}
+
+fn update_totals(stats: &QueueStats) {
+    jobs::RUNNING_LIMIT.unlabeled().set(stats.slots as f64);
+    jobs::BUSY.unlabeled().set(stats.busy as f64);
+    jobs::IDLE.unlabeled().set(stats.idle as f64);
+    jobs::QUEUED_LIMIT.unlabeled().set(stats.max_queued as f64);
+    queue::PAUSED.set_flag(stats.is_paused);
+    queue::DRAINING.set_flag(stats.is_draining);
+    for reason in WaitReason::ALL {
+        let jobs = stats.waiting.get(&reason).copied().unwrap_or(0);
+        let gauge = queue::WAITING.with_label((key::REASON, reason.word()));
+        gauge.set(jobs as f64);
+    }
+    let seconds = |time: Option<Duration>| time.unwrap_or_default().as_secs_f64();
+    queue::OLDEST_AGE.unlabeled().set(seconds(stats.oldest));
+    queue::WAIT_ESTIMATE.unlabeled().set(seconds(stats.estimate));
+}
+
+// The names of lanes and tenants that have their own series. Names from clients would create an
+// unbounded number of series, so only configured names get one.
+
+/// The number of names of each kind that get their own series; further names count as `other`.
+const MAX_NAMES: usize = 200;
+
+/// The lanes and tenants that have their own series.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SeriesNames {
+    pub lanes: BTreeSet<String>,
+    pub tenants: BTreeSet<String>,
+}
+
+impl SeriesNames {
+    /// Only the name `other`.
+    fn only_other() -> Self {
+        let other = || BTreeSet::from([OTHER.to_owned()]);
+        Self { lanes: other(), tenants: other() }
+    }
+
+    /// Adds names, up to `MAX_NAMES` of each kind. Earlier names stay.
+    fn add(&mut self, new: Self) {
+        for (known, new) in [(&mut self.lanes, new.lanes), (&mut self.tenants, new.tenants)] {
+            let free = (MAX_NAMES + 1).saturating_sub(known.len());
+            let new: Vec<String> = new.into_iter().filter(|name| !known.contains(name)).collect();
+            known.extend(new.into_iter().take(free));
+        }
+    }
+
+    /// The label value under which a tenant is counted.
+    fn tenant_label(&self, tenant: TenantId) -> &'static str {
+        if self.tenants.contains(tenant.name()) { tenant.name() } else { OTHER }
+    }
+}
+
+/// The names are read at every event and change with a reload.
+type SharedNames = Arc<RwLock<SeriesNames>>;
+
+/// The names that events use.
+static EVENT_NAMES: OnceLock<SharedNames> = OnceLock::new();
+
+/// The label value under which events count a tenant.
+pub(super) fn tenant_label(tenant: TenantId) -> &'static str {
+    EVENT_NAMES.get().map_or(OTHER, |names| {
+        names.read().unwrap_or_else(PoisonError::into_inner).tenant_label(tenant)
+    })
+}
+
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
+
     use super::super::labels::{
         ActorKind, ErrorType, FreedReason, HostResource, HttpRefusalReason, RejectionReason,
         Transport, WaitReason,
     };
-    use super::super::queue_gauges::SeriesNames;
-    use super::super::queue_gauges::{
-        LaneStats, QueueGauges, QueueStats, TenantStats, UsageAndLimit,
-    };
-    use futures_util::FutureExt as _;
-
     use super::*;
-    use crate::ids::{JobId, TenantId};
+    use crate::ids::JobId;
     use crate::outcome::{self, JobEnding, Outcome, StopBy};
     use crate::output::{
         DropReason, KeepOutput, LogBounds, LogStorage, Quota, QuotaLimits, SpillDir,
@@ -441,7 +828,7 @@ mod tests {
         let quota = Quota::new(limits, 1 << 20, Arc::clone(&counters));
         // The first log spills to a file, the second cannot, and the third finds the store full.
         let blocked = dir.path().join("file");
-        std::fs::write(&blocked, "").unwrap();
+        fs::write(&blocked, "").unwrap();
         let written = [(dir.path(), 3000), (&blocked, 3000), (dir.path(), 50_000)];
         let logs = written.map(|(dir, bytes)| {
             let spill_dir = SpillDir::new(dir, Arc::clone(&counters));
@@ -540,5 +927,90 @@ mod tests {
         assert_eq!(value(&text, "shellyard_tenant_jobs_running{tenant=\"other\"}"), 0.0);
         assert_eq!(value(&text, "shellyard_queue_oldest_age_seconds"), 1.5);
         assert_eq!(value(&text, "shellyard_jobs_running_limit"), 8.0);
+    }
+
+    #[test]
+    fn a_program_name_with_parentheses_is_parsed() {
+        let text = "7 (a ) R (b) S 1 7 7 0 -1 4194560 9 0 0 0 30 12 500 600 20 0 5 0 99 4096 3 18";
+        let stat =
+            SelfStat { cpu: 42, threads: 5, started: 99, virtual_bytes: 4096, resident_pages: 3 };
+        assert_eq!(parse_stat(text), Some(stat));
+        assert_eq!(parse_stat("7 (a) S 1 7"), None);
+        assert_eq!(parse_stat(""), None);
+    }
+
+    #[test]
+    fn the_boot_time_is_found_among_other_lines() {
+        assert_eq!(
+            parse_boot_time("cpu 1 2\nbtime 1700\nprocesses 3\n"),
+            Some(Duration::from_secs(1700))
+        );
+        assert_eq!(parse_boot_time("cpu 1 2\n"), None);
+    }
+
+    #[test]
+    fn this_process_has_a_usage() {
+        let stat = read_stat().unwrap();
+        assert!(stat.threads > 0 && stat.resident_pages > 0, "{stat:?}");
+        assert!(stat.virtual_bytes >= stat.resident_bytes(), "{stat:?}");
+        assert!(count_open_fds().is_some_and(|open| open > 0));
+        assert!(
+            read_start_time().is_some_and(|since_1970| since_1970 > Duration::from_secs(1 << 30))
+        );
+    }
+
+    #[test]
+    fn an_existing_directory_has_space_and_a_missing_one_has_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let space = read_disk_space(dir.path()).unwrap();
+        assert!(space.size > 0 && space.free <= space.size, "{space:?}");
+        assert_eq!(read_disk_space(&dir.path().join("missing")), None);
+    }
+
+    fn names<const N: usize>(names: [&str; N]) -> BTreeSet<String> {
+        names.into_iter().map(str::to_owned).collect()
+    }
+
+    fn usage(used: u64, limit: u64) -> [UsageAndLimit; 1] {
+        [UsageAndLimit { used, limit: Some(limit) }]
+    }
+
+    #[test]
+    fn unknown_names_are_summed_without_a_limit() {
+        let known = names(["a", "b", OTHER]);
+        let stats = [("a", usage(1, 10)), ("c", usage(2, 10)), ("d", usage(3, 10))];
+        let usages_by_name = fold_unknown(&known, stats.into_iter());
+        let others = [UsageAndLimit { used: 5, limit: None }];
+        let expected = [("a", usage(1, 10)), ("b", [UsageAndLimit::default()]), (OTHER, others)];
+        assert_eq!(usages_by_name, BTreeMap::from(expected));
+    }
+
+    #[test]
+    fn a_tenant_with_the_name_other_counts_as_other() {
+        let stats = [(OTHER, usage(2, 10)), ("x", usage(1, 10))];
+        let known = names([OTHER]);
+        let usages_by_name = fold_unknown(&known, stats.into_iter());
+        assert_eq!(
+            usages_by_name,
+            BTreeMap::from([(OTHER, [UsageAndLimit { used: 3, limit: None }])])
+        );
+    }
+
+    #[test]
+    fn reloads_cannot_exceed_the_bound_on_names() {
+        let mut known = SeriesNames::only_other();
+        for round in 0..10 {
+            let tenants = (0..50).map(|number| format!("t{round}-{number}")).collect();
+            known.add(SeriesNames { tenants, lanes: ["build".to_owned()].into() });
+        }
+        assert_eq!((known.tenants.len(), known.lanes.len()), (MAX_NAMES + 1, 2));
+    }
+
+    #[test]
+    fn an_unconfigured_tenant_counts_as_other() {
+        let mut known = SeriesNames::only_other();
+        known.add(SeriesNames { tenants: ["ci".to_owned()].into(), lanes: BTreeSet::new() });
+        let label = |name| known.tenant_label(TenantId::parse(name).unwrap());
+        assert_eq!(["ci", "stranger", OTHER].map(label), ["ci", OTHER, OTHER]);
     }
 }

@@ -17,22 +17,18 @@ pub mod audit;
 pub mod events;
 pub mod exporter;
 pub mod labels;
-mod log_format;
 pub mod logging;
 pub mod names;
 #[cfg(feature = "otlp")]
 pub mod otlp;
-mod process_metrics;
-mod queue_gauges;
 pub mod spans;
 
 pub use events::ActiveJob;
-pub use exporter::Exporter;
+pub use exporter::{
+    Exporter, LaneStats, QueueGauges, QueueStats, SeriesNames, TenantStats, UsageAndLimit,
+};
 pub use labels::{
     ActorKind, ApprovalStep, ErrorType, FreedReason, HostResource, HttpRefusalReason,
     RejectionReason, Transport, WaitReason,
 };
 pub use logging::{LogFilter, LogFilterStatus};
-pub use queue_gauges::{
-    LaneStats, QueueGauges, QueueStats, SeriesNames, TenantStats, UsageAndLimit,
-};

@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 use time::{OffsetDateTime, PrimitiveDateTime};
 
-use super::open_jobs::AuditedJob;
+use super::verify::AuditedJob;
 use crate::confinement::GrantedConfinement;
 use crate::ids::JobId;
 use crate::outcome::{Outcome, format_not_run};
@@ -465,10 +465,11 @@ pub fn format_rfc3339(moment: SystemTime) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
     use crate::outcome::{LimitKind, StartError, StopBy};
     use crate::trace::TraceContext;
-    use serde_json::{Value, json};
 
     fn ended(outcome: &Outcome) -> Value {
         let elapsed = Duration::from_millis(1_500);
@@ -510,14 +511,6 @@ mod tests {
         assert_eq!(truncate("abcd", 3), "abc…");
         assert_eq!(truncate("éé", 3), "é…");
     }
-}
-
-#[cfg(test)]
-mod line_tests {
-    use super::*;
-    use crate::confinement::GrantedConfinement;
-    use crate::ids::JobId;
-    use crate::trace::TraceContext;
 
     const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
@@ -555,14 +548,14 @@ mod line_tests {
         let line = line(command);
         assert!(!line.contains(|c: char| c.is_control() || is_terminal_control(c)), "{line}");
         assert!(line.contains("\\u009b31m\\u2028\\u202eé"), "{line}");
-        let value: serde_json::Value = serde_json::from_str(&line).unwrap();
+        let value: Value = serde_json::from_str(&line).unwrap();
         assert_eq!(value["command"], command);
     }
 
     #[test]
     fn a_long_command_is_cut_with_its_length_and_hash() {
         let command = "é".repeat(5_000);
-        let value: serde_json::Value = serde_json::from_str(&line(&command)).unwrap();
+        let value: Value = serde_json::from_str(&line(&command)).unwrap();
         let kept = value["command"].as_str().unwrap();
         assert_eq!(kept.strip_suffix('…').unwrap(), "é".repeat(2_048));
         assert_eq!(value["command_bytes"], 10_000);
@@ -601,11 +594,6 @@ mod line_tests {
         assert!(!ParsedLine::parse(second).unwrap().follows(ChainLink::START));
         assert!(ParsedLine::parse(first).unwrap().is_note("settings_reloaded"));
     }
-}
-
-#[cfg(test)]
-mod digest_tests {
-    use super::*;
 
     #[test]
     fn the_hash_is_standard_sha256() {
@@ -621,11 +609,6 @@ mod digest_tests {
             assert_eq!(Sha256Hash::parse(text), None, "{text}");
         }
     }
-}
-
-#[cfg(test)]
-mod clock_tests {
-    use super::*;
 
     #[track_caller]
     fn check(millis: u64, text: &str) {

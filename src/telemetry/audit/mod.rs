@@ -24,10 +24,7 @@
 //! paths still name these files, so it never misses a write or a rotation by another process.
 
 mod entry;
-mod handle;
 mod log_files;
-mod open_jobs;
-mod resume;
 mod verify;
 mod writer;
 
@@ -35,7 +32,7 @@ mod writer;
 mod tests;
 
 pub use entry::{AuditDecision, DecisionEntry, EndingEntry, NoteEntry, format_rfc3339};
-pub use handle::AuditLog;
-pub use open_jobs::{AuditedJob, find_open_jobs};
-pub use verify::{EntryStamp, LineLocation, VerifyError, VerifyReport, verify};
-pub use writer::{AuditError, AuditLogSettings};
+pub use verify::{
+    AuditedJob, EntryStamp, LineLocation, VerifyError, VerifyReport, find_open_jobs, verify,
+};
+pub use writer::{AuditError, AuditLog, AuditLogSettings};

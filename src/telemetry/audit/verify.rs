@@ -1,16 +1,16 @@
-//! Verification of a log: every line must follow from the line before it.
+//! Reads a log: verifies that every line follows from the line before it, and finds the jobs that were
+//! allowed and have no ending: they run, or their server was killed.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read as _};
+use std::io::{self, BufRead, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
 use super::entry::{ChainLink, Damage, ParsedLine};
-use super::log_files::{self, Head, LockedHead};
-use super::open_jobs::{AuditedJob, OpenJobs};
-use super::resume::ROTATED;
+use super::log_files::{self, Head, LockedHead, ROTATED};
 use crate::private_files::Symlinks;
 
 /// The bound on the length of a line that is read. No entry is nearly as long; a longer line is
@@ -278,7 +278,7 @@ fn format_entry_range(first: u64, last: u64) -> String {
 
 /// The state of the check after the lines so far, which are all valid.
 #[derive(Debug)]
-pub(super) struct ChainChecker {
+struct ChainChecker {
     sealed: Option<ChainLink>,
     lines: u64,
     first: Option<EntryStamp>,
@@ -305,7 +305,7 @@ struct LastEntry {
 
 impl ChainChecker {
     /// Starts the check of a chain whose head names `sealed` as the last entry.
-    pub(super) const fn new(sealed: Option<ChainLink>) -> Self {
+    const fn new(sealed: Option<ChainLink>) -> Self {
         Self {
             sealed,
             lines: 0,
@@ -318,11 +318,7 @@ impl ChainChecker {
     }
 
     /// Checks the next line, without its newline.
-    pub(super) fn check_line(
-        &mut self,
-        location: LineLocation,
-        line: &[u8],
-    ) -> Result<(), VerifyError> {
+    fn check_line(&mut self, location: LineLocation, line: &[u8]) -> Result<(), VerifyError> {
         match (self.read(&location, line), self.pending.take()) {
             (Ok(read), None) => self.accept(location, line, read),
             (Ok(read), Some(pending)) if read.reports_damage(pending.damage) => {
@@ -340,7 +336,7 @@ impl ChainChecker {
     }
 
     /// Returns the problem when the next line has no end: that line, or the pending line before it.
-    pub(super) fn report_half_line(self, location: LineLocation) -> VerifyError {
+    fn report_half_line(self, location: LineLocation) -> VerifyError {
         self.pending.map_or(VerifyError::HalfLine { location }, |pending| pending.problem)
     }
 
@@ -371,7 +367,7 @@ impl ChainChecker {
     }
 
     /// Ends the check: the chain must end at the entry that its head names.
-    pub(super) fn finish(self, files: usize) -> Result<VerifyReport, VerifyError> {
+    fn finish(self, files: usize) -> Result<VerifyReport, VerifyError> {
         if let Some(pending) = self.pending {
             return Err(pending.problem);
         }
@@ -436,5 +432,116 @@ fn check_end(last: &LastEntry, sealed: ChainLink) -> Result<(), VerifyError> {
         seq if seq > end => Err(VerifyError::CutTail { location, first: end + 1, last: seq }),
         seq if seq < end => Err(VerifyError::Unsealed { location, first: seq + 1, last: end }),
         _ => Ok(()),
+    }
+}
+
+/// The end of the log in which a new server looks for jobs without an ending. Only the last entries
+/// of a killed server can be missing.
+const TAIL_BYTES: u64 = 4 * 1024 * 1024;
+
+/// A job of the log. Several servers may write to one log and use the same numbers, so the trace of
+/// the call belongs to it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AuditedJob {
+    pub tenant: String,
+    pub number: u64,
+    pub trace_id: String,
+}
+
+/// The jobs without an ending after the lines so far; `P` is what is stored of each decision.
+#[derive(Debug)]
+struct OpenJobs<P> {
+    jobs: BTreeMap<AuditedJob, P>,
+}
+
+impl<P> OpenJobs<P> {
+    const fn new() -> Self {
+        Self { jobs: BTreeMap::new() }
+    }
+
+    /// Handles the next line.
+    fn add_line(&mut self, line: &ParsedLine, place: impl FnOnce() -> P) {
+        if let Some(job) = line.allowed_job() {
+            self.jobs.insert(job, place());
+        } else if let Some(job) = line.ended_job() {
+            self.jobs.remove(&job);
+        } else if let Some((tenant, number)) = line.unaccepted_job() {
+            self.jobs.retain(|job, _| (job.tenant.as_str(), job.number) != (tenant, number));
+        }
+    }
+
+    fn into_jobs(self) -> BTreeMap<AuditedJob, P> {
+        self.jobs
+    }
+}
+
+/// Returns the jobs without an ending in the end of a log; none if there is no log.
+///
+/// # Errors
+/// If the log cannot be read.
+pub fn find_open_jobs(log: &Path) -> io::Result<Vec<AuditedJob>> {
+    let mut file = match Symlinks::Follow.options().read(true).open(log) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    Ok(find_in_lines(&read_tail(&mut file)?))
+}
+
+fn read_tail(file: &mut File) -> io::Result<Vec<u8>> {
+    let start = file.metadata()?.len().saturating_sub(TAIL_BYTES);
+    file.seek(SeekFrom::Start(start))?;
+    let mut tail = Vec::new();
+    file.take(TAIL_BYTES).read_to_end(&mut tail)?;
+    Ok(tail)
+}
+
+/// Finds the open jobs of these lines. A line that is no entry, such as the rest of a cut one, is
+/// skipped.
+fn find_in_lines(text: &[u8]) -> Vec<AuditedJob> {
+    let mut open = OpenJobs::new();
+    for line in text.split(|byte| *byte == b'\n') {
+        if let Ok(line) = ParsedLine::parse(line) {
+            open.add_line(&line, || ());
+        }
+    }
+    open.into_jobs().into_keys().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(fields: &str) -> String {
+        let hash = "0".repeat(64);
+        format!("{{\"seq\":1,\"time\":\"t\",\"prev\":\"{hash}\",{fields}}}\n")
+    }
+
+    #[test]
+    fn a_job_is_open_from_its_decision_to_its_ending() {
+        let decision = |job: u64, verdict: &str| {
+            line(&format!(
+                "\"event\":\"decision\",\"tenant\":\"a\",\"job\":{job},\"verdict\":\"{verdict}\",\"trace_id\":\"t\""
+            ))
+        };
+        let text = [
+            "half a line}\n".to_owned(),
+            decision(1, "allowed"),
+            decision(2, "allowed"),
+            decision(3, "refused"),
+            decision(4, "allowed"),
+            line("\"event\":\"ending\",\"tenant\":\"a\",\"job\":1,\"trace_id\":\"t\""),
+            line("\"event\":\"note\",\"what\":\"not_accepted\",\"detail\":\"job 4 of a: full\""),
+            line("\"event\":\"ending\",\"tenant\":\"b\",\"job\":2,\"trace_id\":\"t\""),
+            line("\"event\":\"ending\",\"tenant\":\"a\",\"job\":2,\"trace_id\":\"other\""),
+        ];
+        let open = AuditedJob { tenant: "a".to_owned(), number: 2, trace_id: "t".to_owned() };
+        assert_eq!(find_in_lines(text.concat().as_bytes()), [open]);
+    }
+
+    #[test]
+    fn a_missing_log_has_no_jobs() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(find_open_jobs(&folder.path().join("none")).unwrap(), []);
     }
 }

@@ -1,30 +1,135 @@
-//! The writer thread, which appends entries under a lock, and its queue.
+//! The handle through which the server writes its audit log, the queue behind it, and the writer
+//! thread, which appends entries under a lock.
 
 use std::collections::VecDeque;
-use std::fs::{self, DirBuilder, File};
+use std::fs::{DirBuilder, File};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt, FileExt};
+use std::mem;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::{Duration, SystemTime};
-use std::{mem, thread};
 
 use thiserror::Error;
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 
-use super::entry::AuditRecord;
-use super::entry::{ChainLink, UnlinkedEntry, compose_line, format_rfc3339};
-use super::log_files::{self, Head, LockWait, LockedHead, OpenLog, open_log};
-use super::resume::{LineEnd, ObservedLog, ResumeNote, ResumePlan, plan_resume};
-use crate::private_files::{Symlinks, explain_symlink_error};
+use super::entry::{
+    AuditRecord, ChainLink, DecisionEntry, EndingEntry, NoteEntry, UnlinkedEntry, compose_line,
+    format_rfc3339,
+};
+use super::log_files::{
+    self, Head, LineEnd, LockWait, LockedHead, OpenLog, ResumeNote, ResumePlan, observe_log,
+    open_log, plan_resume,
+};
 use crate::telemetry::events;
 
-/// The number of bytes that are read from the end of a log: more than the longest batch and half an
-/// entry.
-const TAIL_BYTES: u64 = 256 * 1024;
+/// The time that a call waits for the entry of its decision. A working log takes far less, also on a
+/// busy host. If the log does not answer, the entry stays queued and the call continues.
+const DECISION_WAIT: Duration = Duration::from_millis(50);
+
+/// The time that a shutdown waits for the queued entries.
+const FINISH_WAIT: Duration = Duration::from_secs(2);
+
+/// A handle to an audit log; clones write to the same log.
+///
+/// Any number of handles and processes may write one log. In this process, one thread owns the files.
+/// It takes entries from a queue, in order and with the times at which they were added. So neither a
+/// disk that does not answer nor a lock that another process holds blocks a caller. Failures are
+/// logged and counted here. After the last handle is dropped, the thread ends when the queue is
+/// empty.
+#[derive(Debug, Clone)]
+pub struct AuditLog {
+    sender: Arc<QueueSender>,
+}
+
+/// The callers' end of the queue. Dropping the last handle closes it.
+#[derive(Debug)]
+struct QueueSender(Arc<EntryQueue>);
+
+impl Drop for QueueSender {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+impl AuditLog {
+    /// Opens the log, creates it if it is missing, and notes the remains of an interrupted writer.
+    /// Blocks; call it only while the server starts.
+    ///
+    /// # Errors
+    /// Fails if the log cannot be locked, read or written, or its thread cannot be started.
+    pub fn open(settings: AuditLogSettings) -> Result<Self, AuditError> {
+        let mut writer = AuditWriter::new(settings);
+        writer.open()?;
+        Self::start(writer)
+    }
+
+    /// Starts the writer thread without opening the log, after `open` failed; each entry tries
+    /// again to open it.
+    ///
+    /// # Errors
+    /// Fails if the thread cannot be started.
+    pub fn open_later(settings: AuditLogSettings) -> Result<Self, AuditError> {
+        Self::start(AuditWriter::new(settings))
+    }
+
+    fn start(writer: AuditWriter) -> Result<Self, AuditError> {
+        let AuditLogSettings { path, max_queued, .. } = &writer.settings;
+        let queue = Arc::new(EntryQueue::new(path.clone(), *max_queued));
+        let writer_queue = Arc::clone(&queue);
+        let thread = thread::Builder::new().name("audit".to_owned());
+        thread
+            .spawn(move || writer.run(&writer_queue))
+            .map_err(|source| AuditError::Thread { source })?;
+        Ok(Self { sender: Arc::new(QueueSender(queue)) })
+    }
+
+    /// Writes a decision. Returns once it is written, or after a short time if the log does not answer:
+    /// then it is written later, in order. The same holds if the caller is cancelled.
+    ///
+    /// # Errors
+    /// Fails if the decision is not written and will not be; the caller decides what to do then.
+    pub async fn record_decision(&self, entry: &DecisionEntry<'_>) -> WriteResult {
+        let (reply, written) = oneshot::channel();
+        let wait = self.queue().add(&entry.into(), Some(reply))?;
+        if wait == EntryWait::None {
+            return Ok(());
+        }
+        match timeout(DECISION_WAIT, written).await {
+            Ok(Ok(result)) => result,
+            Ok(Err(_)) | Err(_) => Ok(self.queue().give_up(wait)?),
+        }
+    }
+
+    /// Queues the end of a job.
+    pub fn record_ending(&self, entry: &EndingEntry<'_>) {
+        // The queue counts a failure.
+        self.queue().add(&entry.into(), None).ok();
+    }
+
+    /// Queues a note about the server.
+    pub fn record_note(&self, entry: &NoteEntry<'_>) {
+        self.queue().add(&entry.into(), None).ok();
+    }
+
+    /// Waits until all entries are written, at the end of the process. Blocks for at most two seconds;
+    /// entries that are not written by then are reported as lost.
+    pub fn finish(&self) {
+        let lost = self.queue().wait_until_empty(FINISH_WAIT);
+        if lost > 0 {
+            events::audit_lines_lost(lost);
+        }
+    }
+
+    fn queue(&self) -> &EntryQueue {
+        &self.sender.0
+    }
+}
 
 /// The bound on a batch, unless it is a single entry. If a writer dies between the log and its head,
-/// the next writer finds the whole batch within [`TAIL_BYTES`].
+/// the next writer finds the whole batch in the end of the log that it reads.
 const BATCH_BYTES: usize = 128 * 1024;
 
 /// The first and the longest pause between two tries to get a lock that another process holds.
@@ -100,29 +205,25 @@ impl AuditError {
 
 /// The owner of the log's files, on its own thread.
 #[derive(Debug)]
-pub(super) struct AuditWriter {
+struct AuditWriter {
     settings: AuditLogSettings,
     /// The files as the last append left them; `None` if it failed.
     open: Option<OpenLog>,
 }
 
 impl AuditWriter {
-    pub(super) const fn new(settings: AuditLogSettings) -> Self {
+    const fn new(settings: AuditLogSettings) -> Self {
         Self { settings, open: None }
     }
 
-    pub(super) const fn settings(&self) -> &AuditLogSettings {
-        &self.settings
-    }
-
     /// Opens the log, creates it if it is missing, and notes the remains of an interrupted writer.
-    pub(super) fn open(&mut self) -> Result<(), AuditError> {
+    fn open(&mut self) -> Result<(), AuditError> {
         self.create_folder()?;
         self.append(&[], LockWait::Usual)
     }
 
     /// Writes entries from the queue until it is closed.
-    pub(super) fn run(mut self, queue: &EntryQueue) {
+    fn run(mut self, queue: &EntryQueue) {
         loop {
             let batch = queue.next_batch(BATCH_BYTES);
             if batch.is_empty() {
@@ -228,40 +329,6 @@ fn lock_error(log: &Path, source: io::Error) -> AuditError {
     AuditError::Lock { path: log_files::head_path(log), source }
 }
 
-/// Reads the state of the files. Reads nothing of the log if its length matches the head.
-fn observe_log(
-    path: &Path,
-    head: &LockedHead<'_>,
-    log: &File,
-    bytes: u64,
-) -> io::Result<ObservedLog> {
-    let head = head.read()?;
-    let rotated_bytes = match bytes {
-        0 => fs::metadata(log_files::newest_rotated_path(path)).ok().map(|file| file.len()),
-        1.. => None,
-    };
-    let known = head.map_or(0, |head| head.bytes);
-    let tail = match (bytes, head, rotated_bytes) {
-        (0, None, Some(length)) => {
-            let rotated =
-                Symlinks::Refuse.options().read(true).open(log_files::newest_rotated_path(path));
-            read_end(&rotated.map_err(explain_symlink_error)?, 0, length)?
-        }
-        (0, ..) => Vec::new(),
-        (1.., ..) if known > bytes => read_end(log, 0, bytes)?,
-        (1.., ..) => read_end(log, known, bytes)?,
-    };
-    Ok(ObservedLog { head, bytes, rotated_bytes, tail })
-}
-
-/// Reads the bytes from `start` to `end`, at most the last [`TAIL_BYTES`].
-fn read_end(file: &File, start: u64, end: u64) -> io::Result<Vec<u8>> {
-    let start = start.max(end.saturating_sub(TAIL_BYTES));
-    let mut bytes = vec![0; usize::try_from(end - start).map_err(io::Error::other)?];
-    file.read_exact_at(&mut bytes, start)?;
-    Ok(bytes)
-}
-
 /// Lines that are written together, and the last link.
 #[derive(Debug)]
 struct ComposedLines {
@@ -328,22 +395,22 @@ fn commit(
 const BURST_BYTES: usize = 4 << 20;
 
 /// The result of writing an entry. Entries of one batch share their error.
-pub(super) type WriteResult = Result<(), Arc<AuditError>>;
+type WriteResult = Result<(), Arc<AuditError>>;
 
 /// The channel to the caller that waits for its entry.
-pub(super) type ReplySender = oneshot::Sender<WriteResult>;
+type ReplySender = oneshot::Sender<WriteResult>;
 
 /// An entry in the queue.
 #[derive(Debug)]
-pub(super) struct QueuedEntry {
-    pub(super) entry: UnlinkedEntry,
+struct QueuedEntry {
+    entry: UnlinkedEntry,
     reply: Option<ReplySender>,
     wait: EntryWait,
 }
 
 impl QueuedEntry {
     /// `true` if the caller was told that this entry failed; then it must not be written.
-    pub(super) fn is_withdrawn(&self) -> bool {
+    fn is_withdrawn(&self) -> bool {
         self.wait == EntryWait::Required
             && self.reply.as_ref().is_some_and(oneshot::Sender::is_closed)
     }
@@ -351,7 +418,7 @@ impl QueuedEntry {
 
 /// The way a caller waits for its entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum EntryWait {
+enum EntryWait {
     /// The caller waits for a short time and then continues; the entry stays queued.
     Optional,
     /// The queue is above `max_queued`: the entry fails unless it is written within that short time.
@@ -363,7 +430,7 @@ pub(super) enum EntryWait {
 /// The queue between callers and the writer thread. Its lock is never held during a system call on
 /// the log.
 #[derive(Debug)]
-pub(super) struct EntryQueue {
+struct EntryQueue {
     /// The path of the log, for errors.
     path: PathBuf,
     /// Bytes of entries that may be queued while the log does not answer.
@@ -413,14 +480,14 @@ impl State {
 }
 
 impl EntryQueue {
-    pub(super) fn new(path: PathBuf, max_queued: usize) -> Self {
+    fn new(path: PathBuf, max_queued: usize) -> Self {
         let added = Condvar::new();
         let emptied = Condvar::new();
         Self { path, max_queued, state: Mutex::default(), added, emptied }
     }
 
     /// Adds an entry at the end. Counts a failure.
-    pub(super) fn add(
+    fn add(
         &self,
         event: &AuditRecord<'_>,
         reply: Option<ReplySender>,
@@ -449,7 +516,7 @@ impl EntryQueue {
     }
 
     /// Records that a caller's wait timed out. Returns the result for its entry.
-    pub(super) fn give_up(&self, wait: EntryWait) -> Result<(), AuditError> {
+    fn give_up(&self, wait: EntryWait) -> Result<(), AuditError> {
         let mut state = self.lock();
         // If no line is left, the entry was written just now.
         let is_news = state.lines > 0 && !mem::replace(&mut state.is_late, true);
@@ -471,7 +538,7 @@ impl EntryQueue {
 
     /// Waits for entries and takes the oldest; returns none if the queue is closed and empty. Taken
     /// entries count as queued until [`EntryQueue::finish_batch`].
-    pub(super) fn next_batch(&self, max_bytes: usize) -> Vec<QueuedEntry> {
+    fn next_batch(&self, max_bytes: usize) -> Vec<QueuedEntry> {
         let is_idle = |state: &mut State| state.entries.is_empty() && !state.is_closed;
         let waited = self.added.wait_while(self.lock(), is_idle);
         let mut state = waited.unwrap_or_else(PoisonError::into_inner);
@@ -480,7 +547,7 @@ impl EntryQueue {
     }
 
     /// Removes a batch from the counts, counts it if it failed, and replies to the waiting callers.
-    pub(super) fn finish_batch(&self, batch: Vec<QueuedEntry>, result: &WriteResult) {
+    fn finish_batch(&self, batch: Vec<QueuedEntry>, result: &WriteResult) {
         if let Err(error) = result {
             let failed = batch.iter().filter(|queued| !queued.is_withdrawn()).count();
             events::audit_failed(failed, error);
@@ -502,13 +569,13 @@ impl EntryQueue {
     }
 
     /// Waits until every entry is finished, for at most `time`. Returns the number of unfinished ones.
-    pub(super) fn wait_until_empty(&self, time: Duration) -> usize {
+    fn wait_until_empty(&self, time: Duration) -> usize {
         let waited = self.emptied.wait_timeout_while(self.lock(), time, |state| state.lines > 0);
         waited.unwrap_or_else(PoisonError::into_inner).0.lines
     }
 
     /// Makes the writer end once the queue is empty.
-    pub(super) fn close(&self) {
+    fn close(&self) {
         self.lock().is_closed = true;
         self.added.notify_one();
     }

@@ -3,13 +3,8 @@
 //! Text from clients is logged with `?`, quoted and escaped, so that no command can forge a log
 //! line.
 
-mod actors;
-mod clients;
 mod host;
 mod jobs;
 
-pub use actors::*;
-pub use clients::*;
-pub(super) use host::update_process_metrics;
 pub use host::*;
 pub use jobs::*;
