@@ -12,16 +12,16 @@
 #![cfg(target_os = "linux")]
 
 #[cfg(test)]
-mod check;
+mod attacks;
 #[cfg(test)]
-mod corpus;
-#[cfg(test)]
-mod generate;
+mod everyday;
 #[cfg(test)]
 mod jail;
 #[cfg(test)]
 mod promises;
 #[cfg(test)]
+mod script;
+#[cfg(test)]
 mod trace;
 #[cfg(test)]
-mod workers;
+mod variables;

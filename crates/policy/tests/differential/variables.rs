@@ -1,8 +1,8 @@
 //! Variables that the shell or a tool gives a meaning, the ways to assign them, the places where
 //! their value matters, and words that become something else when they run.
 
-use super::everyday::fill;
-use super::script::Random;
+use crate::everyday::fill;
+use crate::script::Random;
 
 const NAMES: [&str; 56] = [
     "RANDOM",
@@ -241,18 +241,18 @@ const WORDS: [&str; 64] = [
 ];
 
 /// Text that is a command wherever it is evaluated as arithmetic.
-pub(super) fn code(random: &mut Random) -> String {
+pub(crate) fn code(random: &mut Random) -> String {
     fill(random.pick(&["a[$(@M@)]", "a[$(@M@)]", "x[`@M@`]", "a[$(@M@)]=1"]), random)
 }
 
 /// The first names are those that the shell evaluates or sets by itself; they come more often.
-pub(super) fn name(random: &mut Random) -> &'static str {
+pub(crate) fn name(random: &mut Random) -> &'static str {
     let count = if random.below(2) == 0 { 18 } else { NAMES.len() };
     random.pick(&NAMES[..count])
 }
 
 /// A special variable, assigned in one of many ways and used in one of many places.
-pub(super) fn assignment(random: &mut Random) -> String {
+pub(crate) fn assignment(random: &mut Random) -> String {
     let name = name(random);
     let value = fill(random.pick(&VALUES), random);
     let usage = usage_of(name, random);
@@ -265,7 +265,7 @@ pub(super) fn assignment(random: &mut Random) -> String {
 }
 
 /// A place where the value of a special variable matters.
-pub(super) fn usage(random: &mut Random) -> String {
+pub(crate) fn usage(random: &mut Random) -> String {
     let name = name(random);
     usage_of(name, random)
 }
@@ -276,7 +276,7 @@ fn usage_of(name: &str, random: &mut Random) -> String {
 }
 
 /// A word that becomes something else when it runs.
-pub(super) fn word(random: &mut Random) -> String {
+pub(crate) fn word(random: &mut Random) -> String {
     fill(random.pick(&WORDS), random)
 }
 
@@ -477,7 +477,7 @@ const SINKS: &[&str] = &[
 ];
 
 /// A script in which a value flows from a source to a sink.
-pub(super) fn flow(random: &mut Random) -> String {
+pub(crate) fn flow(random: &mut Random) -> String {
     let value = fill(random.pick(FLOWING), random);
     let form = fill(random.pick(FORMS), random);
     let sink = fill(random.pick(SINKS), random).replace('W', &form);

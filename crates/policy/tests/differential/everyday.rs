@@ -1,9 +1,9 @@
 //! Lines as people and agents write them every day: commands that work in the project of the jail,
 //! joined in the usual ways.
 
-use super::script::Random;
-use super::variables;
 use crate::jail::MARKERS;
+use crate::script::Random;
+use crate::variables;
 
 /// Commands that succeed, by tool. Each line of this table is as likely as any other.
 const COMMANDS: &[&str] = &[
@@ -239,7 +239,7 @@ const FILTERS: &[&str] = &[
 ];
 
 /// A script of one to three statements.
-pub(super) fn everyday(random: &mut Random) -> String {
+pub(crate) fn everyday(random: &mut Random) -> String {
     let mut script = statement(random);
     for _ in 0..random.below(3) {
         let joint = if ends_with_heredoc(&script) { "\n" } else { random.pick(JOINTS) };
@@ -314,7 +314,7 @@ const HOLES: &[(&str, &[&str])] = &[
 ];
 
 /// Fills every hole of a template.
-pub(super) fn fill(template: &str, random: &mut Random) -> String {
+pub(crate) fn fill(template: &str, random: &mut Random) -> String {
     let mut text = String::new();
     for (index, part) in template.split('@').enumerate() {
         if index % 2 == 0 {
