@@ -16,8 +16,7 @@ use crate::http::auth::{
 use crate::ids::TenantId;
 use crate::output::redaction::Redactor;
 use crate::policy::command::ShellSyntax;
-use crate::policy::directories::AllowedDirectories;
-use crate::policy::rules::{self, CoreTools, PolicyRule, RuleError};
+use crate::policy::rules::{self, AllowedDirectories, CoreTools, PolicyRule, RuleError};
 use crate::policy::{OnUncertain, Policy};
 use crate::process::Host;
 use crate::process::shell::{ShellChoice, ShellDialect, judged_dialect};

@@ -12,8 +12,7 @@ use crate::confinement::{Confinement, GrantedConfinement, NetworkAccess, Sandbox
 use crate::ids::{JobId, TenantId};
 use crate::outcome::{Outcome, StartError};
 use crate::output::redaction::Redactor;
-use crate::policy::directories::AllowedDirectories;
-use crate::policy::rules::{PLAIN_LOCALES, RuleReference};
+use crate::policy::rules::{AllowedDirectories, PLAIN_LOCALES, RuleReference};
 use crate::policy::{
     self, OnUncertain, Policy, PolicyDecision, PolicyEvaluation, PolicyRefusal, PolicyRequest,
     RequestedCommand,

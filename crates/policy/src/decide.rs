@@ -10,9 +10,8 @@ use super::command::{
     UncertainReason, Uncertainty, VariableValue, Word,
 };
 use super::extract::{extract, extract_call};
-use super::rules::{
-    ListKind, PolicyRule, RuleMatch, RuleReference, SafeVariables, WriteCheck, leaves_workspace,
-};
+use super::matching::{SafeVariables, WriteCheck, leaves_workspace};
+use super::rules::{ListKind, PolicyRule, RuleMatch, RuleReference};
 use super::strict::{Context, Proof, prove_call, prove_text};
 
 /// Builtins that start nothing and change nothing: no list needs to name them.
@@ -353,7 +352,7 @@ fn find_unknown_program(
         command.program.value().is_some_and(|name| unknown.iter().any(|it| it == name))
     };
     let is_limited_to_arguments = |command: &&SimpleCommand| match rules.find_allow(command) {
-        AllowListMatch::By(rule) => !rule.text().ends_with('*') && !rule.trusts_arguments(),
+        AllowListMatch::By(rule) => !rule.text().ends_with('*') && !rule.trusts_arguments,
         // A command that is not listed is refused for that reason.
         AllowListMatch::NotNeeded | AllowListMatch::NotListed => false,
     };
@@ -364,7 +363,7 @@ fn find_unknown_program(
 
 fn prove(rules: &ApplicableRules<'_>, request: &PolicyRequest<'_>) -> Result<Proof, Uncertainty> {
     let allow = rules.allow.iter().flatten().copied();
-    let prefixes: Vec<&PolicyRule> = allow.filter(|rule| rule.trusts_arguments()).collect();
+    let prefixes: Vec<&PolicyRule> = allow.filter(|rule| rule.trusts_arguments).collect();
     let context = Context {
         shell: request.shell.unwrap_or(rules.policy.shell),
         safe_variables: &rules.policy.safe_variables,

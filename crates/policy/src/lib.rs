@@ -12,8 +12,8 @@
 
 pub mod command;
 mod decide;
-pub mod directories;
 pub mod extract;
+mod matching;
 mod options;
 pub mod rules;
 mod strict;

@@ -10,7 +10,8 @@ use crate::command::{
     Assignment, AssignmentScope, CommandContext, CommandLookup, Redirect, Shape, ShellSyntax,
     SimpleCommand, UncertainReason, Uncertainty, VariableValue, Word, base_name,
 };
-use crate::rules::{ListKind, PolicyRule, RuleMatch, SafeVariables};
+use crate::matching::SafeVariables;
+use crate::rules::{ListKind, PolicyRule, RuleMatch};
 use crate::strict::builtins;
 use crate::strict::builtins::Builtin;
 use crate::strict::reader::{Proven, ShellReader};

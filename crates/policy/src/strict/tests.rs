@@ -2,7 +2,7 @@
 
 use super::{Context, Proof, prove_text};
 use crate::command::{ShellSyntax, Uncertainty};
-use crate::rules::SafeVariables;
+use crate::matching::SafeVariables;
 
 fn prove(text: &str, shell: ShellSyntax) -> Result<Proof, Uncertainty> {
     prove_text(
