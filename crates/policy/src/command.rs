@@ -1,4 +1,5 @@
-//! The commands, words, assignments and redirections that a shell text contains.
+//! The commands, words, assignments and redirections that a shell text contains, and the effects of a
+//! command.
 
 use std::fmt;
 
@@ -369,4 +370,65 @@ pub struct Extraction {
     pub writes: Vec<Word>,
     /// The first position that could not be judged, if any; then `commands` may be incomplete.
     pub uncertain: Option<Uncertainty>,
+}
+
+/// One effect of a command: a command that it starts, a text that it runs, a variable that it sets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// Starts another command.
+    Runs(Box<SimpleCommand>),
+    /// Runs this text as commands.
+    Script { text: String, reader: ScriptReader },
+    /// Sets `NAME` or `NAME[subscript]`.
+    Assigns {
+        /// The name, with the subscript.
+        name: String,
+        value: VariableValue,
+        scope: AssignmentScope,
+    },
+    /// Evaluates this word, as arithmetic or as a name with a subscript.
+    Evaluates(Word),
+    /// Makes this variable an array.
+    IsArray(String),
+    /// Sets this variable to a value that is known only when the command runs. If the variable is
+    /// an array, bash reads elements from the value and expands them.
+    Declares(String),
+    /// Assumes that the unquoted values of these variables, and the output of `pwd` and `id`, are
+    /// one word each.
+    ReliesOnOneWord(Vec<String>),
+    /// Can remove functions.
+    RemovesFunctions,
+    /// Has effects that the text does not determine.
+    Unclear(UncertainReason),
+}
+
+/// The shell that reads a script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ScriptReader {
+    /// The shell that reads the text around the script.
+    Same,
+    Other(ShellSyntax),
+}
+
+/// The shell that is installed as `sh`.
+pub(crate) const SH: ScriptReader = ScriptReader::Other(ShellSyntax::Posix);
+
+impl Effect {
+    /// Creates the effect of running these words as a command; nothing if there are none.
+    pub(crate) fn runs(words: &[Word]) -> Vec<Self> {
+        let command = SimpleCommand::from_words(words.to_vec());
+        command.map(|command| Self::Runs(Box::new(command))).into_iter().collect()
+    }
+
+    /// Creates the effect of running a word as commands; a doubt if the word is not known.
+    pub(crate) fn script(word: &Word, reader: ScriptReader) -> Self {
+        match word.value() {
+            Some(text) => Self::Script { text: text.to_owned(), reader },
+            None => Self::Unclear(UncertainReason::Dynamic("text that is run as commands")),
+        }
+    }
+
+    pub(crate) fn unclear(program: &str, what: impl Into<String>) -> Self {
+        Self::Unclear(UncertainReason::Launcher { program: program.to_owned(), what: what.into() })
+    }
 }

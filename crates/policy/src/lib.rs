@@ -17,7 +17,6 @@ mod matching;
 mod options;
 pub mod rules;
 mod strict;
-mod tables;
 #[cfg(test)]
 mod tests;
 mod wrappers;

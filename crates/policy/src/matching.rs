@@ -2,8 +2,8 @@
 //! files that it writes against those that are known to be harmless.
 
 use crate::command::{Redirect, Shape, SimpleCommand, Word, base_name};
+use crate::options::has_word;
 use crate::rules::{ListKind, RuleMatch};
-use crate::tables::has_word;
 use crate::wrappers::git_operands;
 
 /// The directories of the system's own programs.

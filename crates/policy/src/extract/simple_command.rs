@@ -1,17 +1,17 @@
 //! Simple commands: assignments, words and redirections, and the programs that they start in turn.
 //! Function definitions, which begin like a simple command, start here too.
 
-use super::super::command::{
-    Assignment, AssignmentScope, CommandContext, CommandLookup, Redirect, Shape, ShellSyntax,
-    SimpleCommand, UncertainReason, VariableValue, Word,
-};
-use super::super::wrappers::{self, Effect, ScriptReader};
 use super::symbol_table::{
     VariableShape, is_address, is_code_variable, is_name, is_name_byte, is_name_start,
 };
 use super::text_reader::{
     ListEntry, MAX_COMMANDS, ReadResult, TextKind, TextReader, ends_word, read,
 };
+use crate::command::{
+    Assignment, AssignmentScope, CommandContext, CommandLookup, Effect, Redirect, ScriptReader,
+    Shape, ShellSyntax, SimpleCommand, UncertainReason, VariableValue, Word,
+};
+use crate::wrappers;
 
 /// Builtins for which bash accepts `name=( … )` as an argument.
 const DECLARING_BUILTINS: [&str; 8] =

@@ -1,8 +1,8 @@
 //! Builtins of the shell whose effect is certain, and the arguments with which it is.
 
 use crate::command::{Shape, Word};
+use crate::options::has_word;
 use crate::strict::reader::is_name;
-use crate::tables::has_word;
 
 /// Every other builtin of bash and dash. Some run text (`eval`, `trap`), some change how the rest
 /// is read (`alias`, `shopt`), some evaluate names with subscripts (`declare`, `let`, `getopts`).

@@ -7,18 +7,18 @@
 use super::reader::RawRedirect;
 use super::word::{Facts, ValueFacts};
 use crate::command::{
-    Assignment, AssignmentScope, CommandContext, CommandLookup, Redirect, Shape, ShellSyntax,
-    SimpleCommand, UncertainReason, Uncertainty, VariableValue, Word, base_name,
+    Assignment, AssignmentScope, CommandContext, CommandLookup, Effect, Redirect, ScriptReader,
+    Shape, ShellSyntax, SimpleCommand, UncertainReason, Uncertainty, VariableValue, Word,
+    base_name,
 };
 use crate::matching::SafeVariables;
+use crate::options::has_word;
 use crate::rules::{ListKind, PolicyRule, RuleMatch};
-use crate::strict::builtins;
-use crate::strict::builtins::Builtin;
+use crate::strict::builtins::{self, Builtin};
 use crate::strict::reader::{Proven, ShellReader};
 use crate::strict::recognise::RawCommand;
 use crate::strict::tools::{ArgumentEffect, consequences, is_known, is_standard_input};
-use crate::tables::has_word;
-use crate::wrappers::{Effect, ScriptReader, command_effects};
+use crate::wrappers::command_effects;
 
 /// The longest text that is read.
 const MAX_BYTES: usize = 64 * 1024;

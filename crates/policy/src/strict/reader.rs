@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::recognise::RawCommand;
-use super::word::RawWord;
-use super::word::{Facts, ValueFacts};
+use super::word::{Facts, RawWord, ValueFacts};
 use super::words::Quotes;
 use crate::command::{CommandContext, ShellSyntax, UncertainReason, Uncertainty};
 

@@ -8,9 +8,9 @@
 use super::reader::RawRedirect;
 use super::word::{Facts, ValueFacts};
 use crate::command::CommandContext;
+use crate::options::has_word;
 use crate::strict::reader::{Proven, ShellReader, ends_word, is_name};
 use crate::strict::word::{RawWord, WordPart};
-use crate::tables::has_word;
 
 /// The most commands of one text.
 const MAX_COMMANDS: usize = 500;

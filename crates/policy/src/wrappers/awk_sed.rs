@@ -4,11 +4,9 @@
 
 use std::sync::LazyLock;
 
-use super::super::command::{SimpleCommand, Word};
-use super::super::options::OptionSet;
-use super::super::tables::has_word;
-use super::effect::{Effect, SH};
-use super::scan::{check_opaque_file, option_set, scan_options};
+use super::prefix::{check_opaque_file, option_set, scan_options};
+use crate::command::{Effect, SH, SimpleCommand, Word};
+use crate::options::{OptionSet, has_word};
 
 static AWK_OPTIONS: LazyLock<OptionSet> = LazyLock::new(|| option_set("awk"));
 

@@ -2,11 +2,12 @@
 
 use std::sync::LazyLock;
 
-use super::effect::{Effect, ScriptReader};
-use super::scan::{ScannedOptions, is_one_word, scan_options};
-use crate::command::{AssignmentScope, Shape, SimpleCommand, UncertainReason, VariableValue, Word};
-use crate::options::OptionSet;
-use crate::tables::has_word;
+use super::prefix::{ScannedOptions, scan_options};
+use crate::command::{
+    AssignmentScope, Effect, ScriptReader, Shape, SimpleCommand, UncertainReason, VariableValue,
+    Word,
+};
+use crate::options::{OptionSet, has_word, stays_one_word};
 
 /// Returns the effects of a builtin; `None` if it has none, or for any other command.
 pub(super) fn builtin_effects(name: &str, command: &SimpleCommand) -> Option<Vec<Effect>> {
@@ -148,9 +149,7 @@ fn shopt_effects(args: &[Word]) -> Vec<Effect> {
 /// Returns the effects of `jobs`: `jobs -x COMMAND` runs the command.
 fn jobs_effects(args: &[Word]) -> Vec<Effect> {
     match args {
-        [first, rest @ ..] if first.is("-x") => {
-            Effect::runs(rest, Vec::new()).into_iter().collect()
-        }
+        [first, rest @ ..] if first.is("-x") => Effect::runs(rest),
         [] => Vec::new(),
         args if args.iter().all(|word| word.value().is_some_and(|text| !text.contains('x'))) => {
             Vec::new()
@@ -176,10 +175,6 @@ fn variable_builtin_effects(name: &str, args: &[Word]) -> Option<Vec<Effect>> {
         _ => return None,
     };
     Some(effects)
-}
-
-fn unclear_arguments(program: &str, what: String) -> Vec<Effect> {
-    vec![Effect::unclear(program, what)]
 }
 
 fn declare_effects(name: &str, args: &[Word]) -> Vec<Effect> {
@@ -274,17 +269,17 @@ fn read_effects(args: &[Word]) -> Vec<Effect> {
         LazyLock::new(|| OptionSet::parse("-e -r -s -a== -d== -i== -n== -N== -p== -t== -u=="));
     let scan = match scan_options(args, &READ) {
         Ok(scan) => scan,
-        Err(what) => return unclear_arguments("read", what),
+        Err(what) => return vec![Effect::unclear("read", what)],
     };
     let names = args.get(scan.rest..).unwrap_or_default();
     let array = scan.value(&["a"]).into_iter();
-    let marks: Vec<Effect> = array.clone().filter_map(Word::value).map(array_effect).collect();
+    let marks: Vec<Effect> = array
+        .clone()
+        .filter_map(Word::value)
+        .map(|name| Effect::IsArray(name.to_owned()))
+        .collect();
     let sets = array.chain(names).map(|word| assign_effect(word, VariableValue::Unknown));
     marks.into_iter().chain(sets).collect()
-}
-
-fn array_effect(name: &str) -> Effect {
-    Effect::IsArray(name.to_owned())
 }
 
 fn mapfile_effects(args: &[Word]) -> Vec<Effect> {
@@ -292,11 +287,11 @@ fn mapfile_effects(args: &[Word]) -> Vec<Effect> {
         LazyLock::new(|| OptionSet::parse("-t -d== -n== -O== -s== -u== -C== -c=="));
     let scan = match scan_options(args, &MAPFILE) {
         Ok(scan) => scan,
-        Err(what) => return unclear_arguments("mapfile", what),
+        Err(what) => return vec![Effect::unclear("mapfile", what)],
     };
     let names = args.get(scan.rest..).unwrap_or_default();
     let callback = scan.value(&["C"]).map(|code| Effect::script(code, ScriptReader::Same));
-    let marks = names.iter().filter_map(Word::value).map(array_effect);
+    let marks = names.iter().filter_map(Word::value).map(|name| Effect::IsArray(name.to_owned()));
     let sets = names.iter().map(|word| assign_effect(word, VariableValue::Unknown));
     callback.into_iter().chain(marks).chain(sets).collect()
 }
@@ -316,7 +311,7 @@ fn printf_effects(args: &[Word]) -> Vec<Effect> {
         {
             Vec::new()
         }
-        Err(what) => unclear_arguments("printf", what),
+        Err(what) => vec![Effect::unclear("printf", what)],
     }
 }
 
@@ -332,9 +327,9 @@ fn unset_effects(args: &[Word]) -> Vec<Effect> {
 }
 
 fn getopts_effects(args: &[Word]) -> Vec<Effect> {
-    let unknown = args.iter().take(2).any(|word| !is_one_word(word));
+    let unknown = args.iter().take(2).any(|word| !stays_one_word(word));
     match args {
-        _ if unknown => unclear_arguments("getopts", "its arguments".to_owned()),
+        _ if unknown => vec![Effect::unclear("getopts", "its arguments")],
         [_, name, ..] => vec![assign_effect(name, VariableValue::Unknown)],
         _ => Vec::new(),
     }
@@ -349,7 +344,7 @@ fn wait_effects(args: &[Word]) -> Vec<Effect> {
             .into_iter()
             .collect(),
         Err(_) if args.iter().all(|word| word.variable.as_deref() == Some("#")) => Vec::new(),
-        Err(what) => unclear_arguments("wait", what),
+        Err(what) => vec![Effect::unclear("wait", what)],
     }
 }
 

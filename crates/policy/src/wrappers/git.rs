@@ -2,10 +2,8 @@
 
 use std::sync::LazyLock;
 
-use super::editors::{git_editor_effects, starts_git_editor};
-use super::effect::{Effect, SH};
-use super::scan::{ScannedOptions, option_set, scan_options};
-use crate::command::{SimpleCommand, Word};
+use super::prefix::{ScannedOptions, option_set, scan_options};
+use crate::command::{Effect, SH, SimpleCommand, Word};
 use crate::options::OptionSet;
 
 /// The options of git before the subcommand.
@@ -124,7 +122,7 @@ fn launch_effects(name: &str, args: &[Word]) -> Vec<Effect> {
             // An alias in a configuration file, or a program on PATH.
             let mut words = vec![Word::literal(format!("git-{name}"))];
             words.extend_from_slice(args);
-            Effect::runs(&words, Vec::new()).into_iter().collect()
+            Effect::runs(&words)
         }
     }
 }
@@ -190,9 +188,7 @@ fn transport_effects(name: &str, args: &[Word]) -> Vec<Effect> {
 
 fn bisect_effects(args: &[Word]) -> Vec<Effect> {
     match args {
-        [first, rest @ ..] if first.is("run") => {
-            Effect::runs(rest, Vec::new()).into_iter().collect()
-        }
+        [first, rest @ ..] if first.is("run") => Effect::runs(rest),
         [first, ..] if first.value().is_none() => {
             vec![Effect::unclear("git bisect", format!("the word {first}"))]
         }
@@ -259,4 +255,106 @@ fn config_effects(args: &[Word]) -> Vec<Effect> {
         }
         [] | [_] => odd("what it changes".to_owned()),
     }
+}
+
+// The cases in which git starts an editor.
+
+/// Returns the effect of starting git's configured editor, for which `editor` stands.
+fn git_editor_effects() -> Vec<Effect> {
+    Effect::runs(&[Word::literal("editor")])
+}
+
+/// `true` if a subcommand of git starts an editor.
+fn starts_git_editor(name: &str, args: &[Word]) -> bool {
+    let end = args.iter().position(|word| word.is("--")).unwrap_or(args.len());
+    let words = args.get(..end).unwrap_or_default();
+    let has = |options: &[&str]| {
+        words.iter().any(|word| options.iter().any(|option| is_option(&word.text, option)))
+    };
+    match name {
+        "commit" => message_source(words) != MessageSource::Argument,
+        "tag" => match message_source(words) {
+            MessageSource::Argument => false,
+            MessageSource::Editor => true,
+            MessageSource::None => has(&["-a", "-s", "-u", "--annotate", "--sign", "--local-user"]),
+        },
+        "notes" => match words.iter().find(|word| !word.text.starts_with('-')) {
+            Some(word) if word.is("add") || word.is("edit") || word.is("append") => {
+                message_source(words) != MessageSource::Argument
+            }
+            Some(word) => word.value().is_none(),
+            None => false,
+        },
+        "rebase" => has(&["-i", "--interactive", "--edit-todo"]),
+        "branch" => has(&["--edit-description"]),
+        "merge" | "pull" | "cherry-pick" | "revert" | "add" | "replace" => has(&["-e", "--edit"]),
+        _ => false,
+    }
+}
+
+/// The source of a commit message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum MessageSource {
+    None,
+    Argument,
+    Editor,
+}
+
+/// Finds the source of the message in the options of `commit`, `tag` and `notes`.
+fn message_source(words: &[Word]) -> MessageSource {
+    const ARGUMENT: [&str; 6] =
+        ["--message", "--file", "--reuse-message", "--no-edit", "--fixup", "--dry-run"];
+    const EDITOR: [&str; 2] = ["--edit", "--reedit-message"];
+    let mut message = MessageSource::None;
+    let mut value = false;
+    let mut fixup = false;
+    for word in words {
+        let reworded = std::mem::take(&mut fixup) && has_fixup_action(word);
+        if std::mem::take(&mut value) && !reworded {
+            continue;
+        }
+        if reworded {
+            return MessageSource::Editor;
+        }
+        let text = word.text.as_str();
+        if word.may_become_option() && !text.starts_with('-') {
+            return MessageSource::Editor;
+        }
+        if text.starts_with("--") {
+            let (name, attached) = text.split_once('=').map_or((text, ""), |(n, v)| (n, v));
+            fixup = is_option(name, "--fixup");
+            let reworded = fixup && attached.contains(':');
+            if reworded || EDITOR.iter().any(|option| is_option(name, option)) {
+                return MessageSource::Editor;
+            }
+            if ARGUMENT.contains(&name) {
+                message = MessageSource::Argument;
+            }
+            value = !text.contains('=') && takes_next_word(name);
+            fixup &= value;
+        } else if let Some(cluster) = text.strip_prefix('-') {
+            let end = cluster.find(['m', 'F', 'C', 'c', 't', 'S', 'u']).unwrap_or(cluster.len());
+            let (flags, rest) = cluster.split_at(end);
+            if flags.contains('e') || rest.starts_with('c') {
+                return MessageSource::Editor;
+            }
+            if rest.starts_with(['m', 'F', 'C']) {
+                message = MessageSource::Argument;
+            }
+            value = rest.len() == 1 && rest.starts_with(['m', 'F', 'C', 't']);
+        }
+    }
+    message
+}
+
+/// `true` for `amend:COMMIT` and `reword:COMMIT` after `--fixup`, which open an editor.
+fn has_fixup_action(word: &Word) -> bool {
+    word.value().is_none_or(|text| text.contains(':'))
+}
+
+/// `true` if the value of a long option of `commit`, `tag` or `notes` is the next word.
+fn takes_next_word(name: &str) -> bool {
+    const VALUES: &str = "--message --file --reuse-message --fixup --squash --author --date --template --cleanup \
+        --trailer --pathspec-from-file --local-user --ref";
+    VALUES.split_ascii_whitespace().any(|option| is_option(name, option))
 }

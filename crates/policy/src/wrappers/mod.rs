@@ -6,18 +6,11 @@
 
 mod awk_sed;
 mod builtins;
-mod command_effects;
-mod editors;
-mod effect;
-mod exec_options;
-mod find;
 mod git;
 mod prefix;
-mod scan;
+mod programs;
 mod shells;
 
-pub(super) use command_effects::command_effects;
-pub(super) use effect::{Effect, ScriptReader};
-pub(super) use exec_options::runs_shell_on_input;
 pub(super) use git::git_operands;
+pub(super) use programs::{command_effects, runs_shell_on_input};
 pub(super) use shells::heredoc_shell;

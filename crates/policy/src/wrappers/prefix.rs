@@ -1,15 +1,13 @@
-//! Programs that take a whole command as their last arguments: `env`, `sudo`, `docker run`.
+//! Programs that take a whole command as their last arguments: `env`, `sudo`, `docker run`; and the
+//! reader of the options before a command, which accepts more than the programs do.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
-use super::effect::{Effect, SH};
-use super::scan::{ScannedOption, ScannedOptions, is_one_word, option_set, scan_options};
 use crate::command::{
-    Assignment, AssignmentScope, Shape, SimpleCommand, VariableValue, Word, base_name,
+    Assignment, AssignmentScope, Effect, SH, Shape, SimpleCommand, VariableValue, Word, base_name,
 };
-use crate::options::OptionSet;
-use crate::tables::{Block, ProgramTable};
+use crate::options::{Block, OptionSet, ProgramTable, stays_one_word};
 
 /// Returns the effects of a program that takes a command; `None` for any other program.
 pub(super) fn prefix_effects(name: &str, command: &SimpleCommand) -> Option<Vec<Effect>> {
@@ -54,8 +52,10 @@ fn following_command_effects(
     if rest.first().is_some_and(|word| word.is("--") && prefix.operands > 0) {
         return Err("a second --".to_owned());
     }
-    match Effect::runs(rest, assignments) {
-        Some(effect) => effects.push(effect),
+    match SimpleCommand::from_words(rest.to_vec()) {
+        Some(command) => {
+            effects.push(Effect::Runs(Box::new(SimpleCommand { assignments, ..command })));
+        }
         None if prefix.block.has("bare_shell") => return Err("a shell of its own".to_owned()),
         None => {}
     }
@@ -81,7 +81,7 @@ fn strace_output_effects(name: &str, scan: &ScannedOptions) -> Vec<Effect> {
 /// Skips words before the command: a duration, a mask, a directory.
 fn skip_operands(words: &[Word], count: usize) -> Result<&[Word], String> {
     let (operands, rest) = words.split_at(count.min(words.len()));
-    match operands.iter().find(|word| !is_one_word(word)) {
+    match operands.iter().find(|word| !stays_one_word(word)) {
         Some(word) => Err(format!("the word {word}")),
         None => Ok(rest),
     }
@@ -102,7 +102,7 @@ fn split_assignments<'w>(
             }
             break;
         };
-        if !is_one_word(first) {
+        if !stays_one_word(first) {
             return Err(format!("the word {first}"));
         }
         let value =
@@ -176,7 +176,7 @@ fn subcommand_effects(name: &str, command: &SimpleCommand) -> Option<Vec<Effect>
         Ok(rest) if rest.first().is_some_and(|word| word.text.starts_with('-')) => {
             Some(vec![Effect::unclear(name, "an option before the command")])
         }
-        Ok(rest) => Some(Effect::runs(rest, Vec::new()).into_iter().collect()),
+        Ok(rest) => Some(Effect::runs(rest)),
         Err(odd) => Some(vec![Effect::unclear(name, odd)]),
     }
 }
@@ -342,7 +342,7 @@ fn exec_effects(args: &[Word]) -> Result<Vec<Effect>, String> {
 fn container_command_effects(args: &[Word], scan: &ScannedOptions) -> Result<Vec<Effect>, String> {
     let rest = args.get(scan.rest..).unwrap_or_default();
     let Some((image, command)) = rest.split_first() else { return Ok(Vec::new()) };
-    if !is_one_word(image) && !image.plain {
+    if !stays_one_word(image) && !image.plain {
         return Err(format!("the word {image}"));
     }
     let entrypoint = scan.value(&["entrypoint"]).filter(|word| !word.is(""));
@@ -351,7 +351,7 @@ fn container_command_effects(args: &[Word], scan: &ScannedOptions) -> Result<Vec
     if words.first().is_some_and(|word| word.value().is_some() && word.text.starts_with('-')) {
         return Ok(Vec::new());
     }
-    Ok(Effect::runs(&words, Vec::new()).into_iter().collect())
+    Ok(Effect::runs(&words))
 }
 
 static COMPOSE: LazyLock<OptionSet> = LazyLock::new(|| option_set("compose"));
@@ -391,14 +391,179 @@ fn pod_command_effects(name: &str, args: &[Word]) -> Result<Vec<Effect>, String>
         rest = rest.get(scan.rest..).unwrap_or_default();
         let Some((first, others)) = rest.split_first() else { return Ok(Vec::new()) };
         if dashed || (operands > 0 && matches!(name, "exec" | "rsh")) {
-            return Ok(Effect::runs(rest, Vec::new()).into_iter().collect());
+            return Ok(Effect::runs(rest));
         }
-        if !is_one_word(first) && !first.plain {
+        if !stays_one_word(first) && !first.plain {
             return Err(format!("the word {first}"));
         }
         operands += 1;
         rest = others;
     }
+}
+
+static OPTIONS: LazyLock<ProgramTable> =
+    LazyLock::new(|| ProgramTable::parse(include_str!("../../tables/wide_options.txt")));
+
+/// Returns a list of options by its name in the table.
+pub(super) fn option_set(name: &str) -> OptionSet {
+    let tokens = OPTIONS.sets.get(name).map(Vec::as_slice).unwrap_or_default();
+    OptionSet::from_tokens(tokens.iter().copied())
+}
+
+/// One option of a command line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ScannedOption {
+    /// The option's name without dashes.
+    pub(super) name: String,
+    pub(super) value: Option<Word>,
+}
+
+/// The options of a command line, and the index of the first word after them.
+#[derive(Debug, Default)]
+pub(super) struct ScannedOptions {
+    pub(super) options: Vec<ScannedOption>,
+    pub(super) rest: usize,
+}
+
+impl ScannedOptions {
+    pub(super) fn has(&self, names: &[&str]) -> bool {
+        self.options.iter().any(|option| names.contains(&option.name.as_str()))
+    }
+
+    /// Returns the values of all options with these names.
+    pub(super) fn values(&self, names: &[&str]) -> impl Iterator<Item = &Word> {
+        let named = self.options.iter().filter(|option| names.contains(&option.name.as_str()));
+        named.filter_map(|option| option.value.as_ref())
+    }
+
+    pub(super) fn value(&self, names: &[&str]) -> Option<&Word> {
+        let named = self.options.iter().rfind(|option| names.contains(&option.name.as_str()));
+        named.and_then(|option| option.value.as_ref())
+    }
+}
+
+/// The option or word that is not understood, as part of a sentence.
+pub(super) type NotUnderstood = String;
+
+/// Reads options up to the first word that is not an option.
+pub(super) fn scan_options(
+    args: &[Word],
+    options: &OptionSet,
+) -> Result<ScannedOptions, NotUnderstood> {
+    let mut scan = ScannedOptions::default();
+    while let Some(word) = args.get(scan.rest) {
+        if word.may_become_option() && !word.text.starts_with('-') {
+            return Err(format!("the word {word}"));
+        }
+        if word.is("--") {
+            scan.rest += 1;
+            break;
+        }
+        if !word.text.starts_with('-') || word.is("-") {
+            break;
+        }
+        scan.rest += 1;
+        let next = args.get(scan.rest);
+        let used = match word.text.strip_prefix("--") {
+            Some(long) => read_long_option(word, long, next, options, &mut scan.options)?,
+            None => read_short_options(word, next, options, &mut scan.options)?,
+        };
+        scan.rest += used;
+    }
+    Ok(scan)
+}
+
+/// Reads a long option. Returns the number of further words that it uses.
+fn read_long_option(
+    word: &Word,
+    long: &str,
+    next: Option<&Word>,
+    options: &OptionSet,
+    given: &mut Vec<ScannedOption>,
+) -> Result<usize, NotUnderstood> {
+    let (name, attached) = match long.split_once('=') {
+        Some((name, value)) => (name, Some(value_in_word(word, value))),
+        None if word.shape == Shape::Literal => (long, None),
+        None => return Err(format!("the word {word}")),
+    };
+    // A program may accept `--flag=value` although its help does not say so.
+    let takes = options.takes_next(&format!("--{name}")).filter(|_| !name.is_empty());
+    let Some(takes) = takes else {
+        return Err(format!("the option --{name}"));
+    };
+    let (value, used) = match attached {
+        Some(value) => (Some(value), 0),
+        None if takes => (Some(require_one_word(next)?), 1),
+        None => (None, 0),
+    };
+    given.push(ScannedOption { name: name.to_owned(), value });
+    Ok(used)
+}
+
+/// Reads a cluster of short options. Returns the number of further words that it uses.
+fn read_short_options(
+    word: &Word,
+    next: Option<&Word>,
+    options: &OptionSet,
+    given: &mut Vec<ScannedOption>,
+) -> Result<usize, NotUnderstood> {
+    let cluster = word.text.get(1..).unwrap_or_default();
+    let is_number = !cluster.is_empty() && cluster.bytes().all(|b| b.is_ascii_digit());
+    if is_number && options.has_numbers() {
+        return Ok(0);
+    }
+    for (index, letter) in cluster.char_indices() {
+        let name = letter.to_string();
+        match options.takes_next(&format!("-{letter}")) {
+            Some(true) => {}
+            Some(false) => {
+                given.push(ScannedOption { name, value: None });
+                continue;
+            }
+            None => return Err(format!("the option -{letter}")),
+        }
+        let rest = cluster.get(index + letter.len_utf8()..).unwrap_or_default();
+        if rest.is_empty() && word.shape == Shape::Literal {
+            given.push(ScannedOption { name, value: Some(require_one_word(next)?) });
+            return Ok(1);
+        }
+        given.push(ScannedOption { name, value: Some(value_in_word(word, rest)) });
+        return Ok(0);
+    }
+    if word.shape == Shape::Literal { Ok(0) } else { Err(format!("the word {word}")) }
+}
+
+/// Returns the part of a word after an option's name.
+fn value_in_word(word: &Word, rest: &str) -> Word {
+    Word { text: rest.to_owned(), variable: None, plain: false, ..word.clone() }
+}
+
+/// Returns the value of an option. It must be one word: an empty or split value would shift all
+/// words after it.
+fn require_one_word(word: Option<&Word>) -> Result<Word, NotUnderstood> {
+    match word {
+        Some(word) if stays_one_word(word) => Ok(word.clone()),
+        Some(word) => Err(format!("the word {word}")),
+        None => Err("an option without its value".to_owned()),
+    }
+}
+
+/// Accepts a file of code, which is opaque. Fails if the path may lead to the command's own input.
+pub(super) fn check_opaque_file(word: &Word) -> Result<(), NotUnderstood> {
+    match word.value() {
+        Some(path)
+            if path != "-" && !path.is_empty() && !path.split('/').any(may_lead_to_open_file) =>
+        {
+            Ok(())
+        }
+        Some(_) | None => Err(format!("the file {word}")),
+    }
+}
+
+/// `true` if a part of a path could lead to an open file of the command, from any directory.
+fn may_lead_to_open_file(part: &str) -> bool {
+    matches!(part, ".." | "dev" | "proc" | "self" | "fd" | "stdin")
+        || !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit())
 }
 
 #[cfg(test)]
@@ -410,5 +575,13 @@ mod tests {
         let table = ProgramTable::parse(include_str!("../../tables/prefixes.txt"));
         let keys = ["options", "before", "assigns", "inert", "unclear", "bare_shell"];
         assert_eq!(table.find_faults(&keys), Vec::<String>::new());
+    }
+
+    #[test]
+    fn every_line_of_the_option_lists_is_valid() {
+        assert_eq!(OPTIONS.find_faults(&[]), Vec::<String>::new());
+        let tokens = OPTIONS.sets.values().flatten();
+        let odd: Vec<_> = tokens.filter(|token| !OptionSet::is_token(token)).collect();
+        assert!(odd.is_empty(), "{odd:?}");
     }
 }

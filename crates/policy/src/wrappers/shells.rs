@@ -2,10 +2,12 @@
 
 use std::sync::LazyLock;
 
-use super::effect::{Effect, SH, ScriptReader};
-use super::scan::{ScannedOptions, is_one_word, option_set, scan_options};
-use crate::command::{CommandContext, Redirect, ShellSyntax, SimpleCommand, UncertainReason, Word};
-use crate::options::OptionSet;
+use super::prefix::{NotUnderstood, ScannedOptions, option_set, scan_options};
+use crate::command::{
+    CommandContext, Effect, Redirect, SH, ScriptReader, ShellSyntax, SimpleCommand,
+    UncertainReason, Word,
+};
+use crate::options::{OptionSet, stays_one_word};
 
 /// Returns the effects of a shell or of a program that passes text to one; `None` for any other
 /// program.
@@ -13,22 +15,21 @@ pub(super) fn shell_program_effects(name: &str, command: &SimpleCommand) -> Opti
     if let Some(dialect) = shell_syntax(name) {
         return Some(shell_effects(name, dialect, command));
     }
+    let args = command.args.as_slice();
     let effects = match name {
         "csh" | "tcsh" | "fish" | "nu" | "elvish" | "xonsh" | "rbash" | "capsh" | "at"
         | "batch" | "crontab" | "tmux" | "screen" | "expect" | "newgrp" | "bwrap" | "firejail"
-        | "socat" => {
-            vec![Effect::unclear(name, "what it is given")]
-        }
-        "su" | "runuser" | "sg" => su_effects(name, &command.args),
-        "script" => script_effects(&command.args),
-        "watch" => watch_effects(&command.args),
-        "flock" => flock_effects(&command.args),
-        "ssh" | "autossh" | "mosh" => ssh_effects(name, &command.args),
-        "hyperfine" => hyperfine_effects(&command.args),
-        "entr" => entr_effects(&command.args),
+        | "socat" => Err("what it is given".to_owned()),
+        "su" | "runuser" | "sg" => su_effects(args),
+        "script" => script_effects(args),
+        "watch" => watch_effects(args),
+        "flock" => flock_effects(args),
+        "ssh" | "autossh" | "mosh" => ssh_effects(name, args),
+        "hyperfine" => hyperfine_effects(args),
+        "entr" => entr_effects(args),
         _ => return None,
     };
-    Some(effects)
+    Some(effects.unwrap_or_else(|odd| vec![Effect::unclear(name, odd)]))
 }
 
 fn shell_syntax(name: &str) -> Option<ShellSyntax> {
@@ -49,9 +50,7 @@ fn shell_effects(name: &str, dialect: ShellSyntax, command: &SimpleCommand) -> V
     match find_source(dialect, &command.args) {
         Ok(ScriptSource::Text(effect)) => vec![effect],
         Ok(ScriptSource::File(None)) => Vec::new(),
-        Ok(ScriptSource::File(Some(script))) => {
-            Effect::runs(&[script], Vec::new()).into_iter().collect()
-        }
+        Ok(ScriptSource::File(Some(script))) => Effect::runs(&[script]),
         Ok(ScriptSource::Input) => input_effects(name, dialect, command),
         Err(odd) => vec![Effect::unclear(name, odd)],
     }
@@ -82,7 +81,7 @@ fn find_source(dialect: ShellSyntax, args: &[Word]) -> Result<ScriptSource, Stri
         rest = rest.get(1..).unwrap_or_default();
     }
     match rest.first() {
-        Some(code) if scan.has(&["c"]) && is_one_word(code) => {
+        Some(code) if scan.has(&["c"]) && stays_one_word(code) => {
             Ok(ScriptSource::Text(Effect::script(code, ScriptReader::Other(dialect))))
         }
         None if scan.has(&["c"]) => Err("-c without its text".to_owned()),
@@ -98,7 +97,7 @@ fn find_source(dialect: ShellSyntax, args: &[Word]) -> Result<ScriptSource, Stri
 /// `true` if a word is neither an option nor a file that is the shell's own input.
 fn is_plain_file(word: &Word) -> bool {
     let odd = ["+", "/dev/", "/proc/"].iter().any(|start| word.text.starts_with(start));
-    !odd && !word.text.is_empty() && is_one_word(word)
+    !odd && !word.text.is_empty() && stays_one_word(word)
 }
 
 /// Removes `-o errexit`, `-o pipefail` and similar options, which do not change how text is read.
@@ -157,17 +156,14 @@ pub(crate) fn heredoc_shell(command: &SimpleCommand) -> Option<(ShellSyntax, Com
 }
 
 /// Returns the effects of `su -c TEXT`; without `-c`, `su` starts a shell.
-fn su_effects(name: &str, args: &[Word]) -> Vec<Effect> {
+fn su_effects(args: &[Word]) -> Result<Vec<Effect>, NotUnderstood> {
     static SU: LazyLock<OptionSet> = LazyLock::new(|| option_set("su"));
     let mut rest = args.to_vec();
     let mut texts = Vec::new();
     let mut as_user = false;
     // Options may come after the user's name, so the scan starts again after each operand.
     loop {
-        let ScannedOptions { options, rest: used } = match scan_options(&rest, &SU) {
-            Ok(scan) => scan,
-            Err(odd) => return vec![Effect::unclear(name, odd)],
-        };
+        let ScannedOptions { options, rest: used } = scan_options(&rest, &SU)?;
         as_user |= options.iter().any(|option| option.name == "u" || option.name == "user");
         texts.extend(
             options.into_iter().filter(|option| {
@@ -181,26 +177,22 @@ fn su_effects(name: &str, args: &[Word]) -> Vec<Effect> {
         rest.remove(0);
     }
     if as_user {
-        let effect = Effect::runs(&rest, Vec::new());
-        return effect.into_iter().collect();
+        return Ok(Effect::runs(&rest));
     }
     if texts.is_empty() {
-        return vec![Effect::unclear(name, "a shell of its own")];
+        return Err("a shell of its own".to_owned());
     }
     let texts = texts.iter().filter_map(|option| option.value.as_ref());
-    texts.map(|text| Effect::script(text, SH)).collect()
+    Ok(texts.map(|text| Effect::script(text, SH)).collect())
 }
 
 /// Returns the effects of `script -c TEXT FILE`; without `-c`, `script` starts a shell.
-fn script_effects(args: &[Word]) -> Vec<Effect> {
+fn script_effects(args: &[Word]) -> Result<Vec<Effect>, NotUnderstood> {
     static SCRIPT: LazyLock<OptionSet> = LazyLock::new(|| option_set("script"));
     let mut rest = args;
     let mut effects = Vec::new();
     loop {
-        let scan = match scan_options(rest, &SCRIPT) {
-            Ok(scan) => scan,
-            Err(odd) => return vec![Effect::unclear("script", odd)],
-        };
+        let scan = scan_options(rest, &SCRIPT)?;
         let text = scan.value(&["c", "command"]);
         effects.extend(text.map(|text| Effect::script(text, SH)));
         match rest.get(scan.rest + 1..) {
@@ -208,70 +200,52 @@ fn script_effects(args: &[Word]) -> Vec<Effect> {
             None => break,
         }
     }
-    if effects.is_empty() {
-        effects.push(Effect::unclear("script", "a shell of its own"));
-    }
-    effects
+    if effects.is_empty() { Err("a shell of its own".to_owned()) } else { Ok(effects) }
 }
 
 /// Returns the effect of words that a program joins with blanks and passes to a shell.
-fn join_as_script(words: &[Word]) -> Option<Effect> {
-    if words.is_empty() {
-        return None;
-    }
+fn join_as_script(words: &[Word]) -> Vec<Effect> {
     let texts: Option<Vec<&str>> = words.iter().map(Word::value).collect();
-    Some(match texts {
-        Some(texts) => Effect::Script { text: texts.join(" "), reader: SH },
-        None => Effect::Unclear(UncertainReason::Dynamic("text that is run as commands")),
-    })
+    match texts {
+        Some(texts) if texts.is_empty() => Vec::new(),
+        Some(texts) => vec![Effect::Script { text: texts.join(" "), reader: SH }],
+        None => vec![Effect::Unclear(UncertainReason::Dynamic("text that is run as commands"))],
+    }
 }
 
-fn watch_effects(args: &[Word]) -> Vec<Effect> {
+fn watch_effects(args: &[Word]) -> Result<Vec<Effect>, NotUnderstood> {
     static WATCH: LazyLock<OptionSet> = LazyLock::new(|| option_set("watch"));
-    match scan_options(args, &WATCH) {
-        Ok(scan) => {
-            let rest = args.get(scan.rest..).unwrap_or_default();
-            let direct = scan.has(&["x", "exec"]);
-            let effect = if direct { Effect::runs(rest, Vec::new()) } else { join_as_script(rest) };
-            effect.into_iter().collect()
-        }
-        Err(odd) => vec![Effect::unclear("watch", odd)],
-    }
+    let scan = scan_options(args, &WATCH)?;
+    let rest = args.get(scan.rest..).unwrap_or_default();
+    let is_direct = scan.has(&["x", "exec"]);
+    Ok(if is_direct { Effect::runs(rest) } else { join_as_script(rest) })
 }
 
 /// Returns the effects of `flock FILE COMMAND…` or `flock FILE -c TEXT`.
-fn flock_effects(args: &[Word]) -> Vec<Effect> {
+fn flock_effects(args: &[Word]) -> Result<Vec<Effect>, NotUnderstood> {
     static FLOCK: LazyLock<OptionSet> = LazyLock::new(|| option_set("flock"));
-    let before = match scan_options(args, &FLOCK) {
-        Ok(scan) => scan,
-        Err(odd) => return vec![Effect::unclear("flock", odd)],
-    };
+    let before = scan_options(args, &FLOCK)?;
     let rest = args.get(before.rest..).unwrap_or_default();
     let Some((file, rest)) = rest.split_first() else {
-        return Vec::new();
+        return Ok(Vec::new());
     };
-    if !is_one_word(file) {
-        return vec![Effect::unclear("flock", format!("the word {file}"))];
+    if !stays_one_word(file) {
+        return Err(format!("the word {file}"));
     }
     match rest {
         [option, code, ..] if option.is("-c") || option.is("--command") => {
-            vec![Effect::script(code, SH)]
+            Ok(vec![Effect::script(code, SH)])
         }
-        [word, ..] if word.text.starts_with('-') => {
-            vec![Effect::unclear("flock", format!("the word {word}"))]
-        }
-        words => Effect::runs(words, Vec::new()).into_iter().collect(),
+        [word, ..] if word.text.starts_with('-') => Err(format!("the word {word}")),
+        words => Ok(Effect::runs(words)),
     }
 }
 
 /// Returns the effects of `ssh HOST TEXT…`, which runs the text on the host; some settings run a
 /// command on this machine.
-fn ssh_effects(name: &str, args: &[Word]) -> Vec<Effect> {
+fn ssh_effects(name: &str, args: &[Word]) -> Result<Vec<Effect>, NotUnderstood> {
     static SSH: LazyLock<OptionSet> = LazyLock::new(|| option_set("ssh"));
-    let scan = match scan_options(args, &SSH) {
-        Ok(scan) => scan,
-        Err(odd) => return vec![Effect::unclear(name, odd)],
-    };
+    let scan = scan_options(args, &SSH)?;
     let sets_command = |text: &str| {
         let text = text.to_ascii_lowercase();
         ["command", "exec", "xauthlocation", "include", "askpass", "provider", "helper"]
@@ -287,7 +261,7 @@ fn ssh_effects(name: &str, args: &[Word]) -> Vec<Effect> {
     }
     let rest = args.get(scan.rest..).unwrap_or_default();
     match rest.split_first() {
-        Some((host, _)) if !is_one_word(host) => {
+        Some((host, _)) if !stays_one_word(host) => {
             effects.push(Effect::unclear(name, format!("the word {host}")));
         }
         Some((_, [option, ..])) if option.text.starts_with('-') => {
@@ -296,21 +270,18 @@ fn ssh_effects(name: &str, args: &[Word]) -> Vec<Effect> {
         Some((_, words)) => effects.extend(join_as_script(words)),
         None => {}
     }
-    effects
+    Ok(effects)
 }
 
 /// Returns the effects of `hyperfine`: each operand is text for a shell, and so are some options.
-fn hyperfine_effects(args: &[Word]) -> Vec<Effect> {
+fn hyperfine_effects(args: &[Word]) -> Result<Vec<Effect>, NotUnderstood> {
     static HYPERFINE: LazyLock<OptionSet> = LazyLock::new(|| option_set("hyperfine"));
     let mut rest = args;
     let mut effects = Vec::new();
     while !rest.is_empty() {
-        let scan = match scan_options(rest, &HYPERFINE) {
-            Ok(scan) => scan,
-            Err(odd) => return vec![Effect::unclear("hyperfine", odd)],
-        };
+        let scan = scan_options(rest, &HYPERFINE)?;
         if scan.has(&["p", "s", "c", "shell"]) {
-            return vec![Effect::unclear("hyperfine", "an option that runs text")];
+            return Err("an option that runs text".to_owned());
         }
         rest = rest.get(scan.rest..).unwrap_or_default();
         if let Some((text, more)) = rest.split_first() {
@@ -318,19 +289,13 @@ fn hyperfine_effects(args: &[Word]) -> Vec<Effect> {
             rest = more;
         }
     }
-    effects
+    Ok(effects)
 }
 
-fn entr_effects(args: &[Word]) -> Vec<Effect> {
+fn entr_effects(args: &[Word]) -> Result<Vec<Effect>, NotUnderstood> {
     static ENTR: LazyLock<OptionSet> =
         LazyLock::new(|| OptionSet::parse("-a -c -d -n -p -r -s -x -z"));
-    match scan_options(args, &ENTR) {
-        Ok(scan) => {
-            let rest = args.get(scan.rest..).unwrap_or_default();
-            let text = scan.has(&["s"]);
-            let effect = if text { join_as_script(rest) } else { Effect::runs(rest, Vec::new()) };
-            effect.into_iter().collect()
-        }
-        Err(odd) => vec![Effect::unclear("entr", odd)],
-    }
+    let scan = scan_options(args, &ENTR)?;
+    let rest = args.get(scan.rest..).unwrap_or_default();
+    Ok(if scan.has(&["s"]) { join_as_script(rest) } else { Effect::runs(rest) })
 }

@@ -3,8 +3,9 @@
 //! Versions: GNU tar 1.34, Info-ZIP zip 3.0 and unzip 6.00, GNU cpio 2.13, gzip 1.12, bzip2 1.0.8,
 //! xz 5.4.1, zstd 1.5.4, 7-Zip 25.01, GNU binutils 2.40.
 
-use super::entry::ProgramEntry;
-use super::entry::{ArgumentEffect, Judged, download_into, is_standard_input, written};
+use super::entry::{
+    ArgumentEffect, Judged, ProgramEntry, download_into, is_standard_input, written,
+};
 use crate::command::{Shape, Word};
 use crate::options::{Arguments, Doubt, check_operand, require_known, stays_one_word};
 

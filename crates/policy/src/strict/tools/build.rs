@@ -1,10 +1,10 @@
 //! Build tools, compilers, test runners and linters: operands that a table cannot describe.
 
-use super::entry::ProgramEntry;
-use super::entry::{ArgumentEffect, Judged, is_plain_text, refuse, refuse_argument_files};
+use super::entry::{
+    ArgumentEffect, Judged, ProgramEntry, is_plain_text, refuse, refuse_argument_files,
+};
 use crate::command::Word;
-use crate::options::Arguments;
-use crate::tables::has_word;
+use crate::options::{Arguments, has_word};
 
 /// Variables of makefiles that are words in messages and paths, not programs.
 const MAKE_VARIABLES: &str = "V VERBOSE Q DEBUG PREFIX prefix DESTDIR ARCH CI VERSION TAG RELEASE BUILD BUILD_TYPE \

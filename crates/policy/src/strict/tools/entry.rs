@@ -22,10 +22,9 @@ use std::collections::HashMap;
 
 use crate::command::{Shape, ShellSyntax, Word};
 use crate::options::{
-    Arguments, Doubt, OptionOrder, OptionReader, OptionSet, OptionStyle, ParsedOption,
+    Arguments, Block, Doubt, OptionOrder, OptionReader, OptionSet, OptionStyle, ParsedOption,
     stays_one_word,
 };
-use crate::tables::Block;
 
 /// Judges operands, and options where a table does not say enough.
 pub(super) type OperandJudge = fn(&Arguments) -> Judged;

@@ -5,11 +5,9 @@
 //! so are suffixes of backups, which could turn a harmless name into that of a settings file.
 //! Versions: GNU coreutils 9.1, diffutils 3.8, patch 2.7.6, xxd 2022-01-14, moreutils 0.67.
 
-use super::entry::ProgramEntry;
-use super::entry::{ArgumentEffect, Judged, join, written};
+use super::entry::{ArgumentEffect, Judged, ProgramEntry, join, written};
 use crate::command::{Shape, Word, base_name};
-use crate::options::{Arguments, stays_one_word};
-use crate::tables::has_word;
+use crate::options::{Arguments, has_word, stays_one_word};
 
 const DD_KEYS: &str = "if of bs ibs obs cbs count skip seek conv iflag oflag status";
 

@@ -3,12 +3,10 @@
 //! The expression of `find` is read as a language of known words. The inner command of the others
 //! gets words that are known only when it runs.
 
-use super::entry::ProgramEntry;
-use super::entry::{ArgumentEffect, Judged, written};
+use super::entry::{ArgumentEffect, Judged, ProgramEntry, written};
 use crate::command::{Shape, Word};
-use crate::options::{Arguments, Doubt, require_known, stays_one_word};
+use crate::options::{Arguments, Doubt, has_word, require_known, stays_one_word};
 use crate::strict::builtins::{self, Builtin};
-use crate::tables::has_word;
 
 /// Words of an expression without an argument.
 const ALONE: &str = "-daystart -depth -d -follow -ignore_readdir_race -noignore_readdir_race -mount \

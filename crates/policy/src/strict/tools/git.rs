@@ -1,10 +1,10 @@
 //! git: its own options, settings given on the command line, and subcommands.
 
-use super::entry::ProgramEntry;
-use super::entry::{ArgumentEffect, Judged, is_standard_input, join, written};
+use super::entry::{ArgumentEffect, Judged, ProgramEntry, is_standard_input, join, written};
 use crate::command::{Shape, Word};
-use crate::options::{Arguments, Doubt, OptionReader, OptionStyle, require_known, stays_one_word};
-use crate::tables::has_word;
+use crate::options::{
+    Arguments, Doubt, OptionReader, OptionStyle, has_word, require_known, stays_one_word,
+};
 
 /// Options before the subcommand, git(1) 2.47.3. `--exec-path=`, `--git-dir`, `--work-tree`,
 /// `--config-env` and `--bare` name other programs and settings.

@@ -2,8 +2,7 @@
 
 use super::entry::{ArgumentEffect, Judged, behind, is_plain_text, refuse};
 use crate::command::Word;
-use crate::options::{Arguments, Doubt};
-use crate::tables::has_word;
+use crate::options::{Arguments, Doubt, has_word};
 
 /// `python -m name` looks for the module in the working directory first.
 pub(super) fn python(found: &Arguments) -> Judged {

@@ -9,8 +9,7 @@ use super::entry::{
     ArgumentEffect, Judged, behind, command_of, download_into, is_plain_text, join, refuse, written,
 };
 use crate::command::{Shape, ShellSyntax, Word};
-use crate::options::{Arguments, Doubt, OptionOrder, OptionSet, require_known};
-use crate::tables::has_word;
+use crate::options::{Arguments, Doubt, OptionOrder, OptionSet, has_word, require_known};
 
 /// Settings of ssh_config(5) that start nothing.
 const SSH_SETTINGS: &str = "stricthostkeychecking userknownhostsfile connecttimeout batchmode \

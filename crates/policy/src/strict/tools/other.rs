@@ -2,11 +2,11 @@
 
 use std::sync::LazyLock;
 
-use super::entry::ProgramEntry;
-use super::entry::{ArgumentEffect, Judged, behind, command_of, refuse, refuse_argument_files};
+use super::entry::{
+    ArgumentEffect, Judged, ProgramEntry, behind, command_of, refuse, refuse_argument_files,
+};
 use crate::command::{ShellSyntax, Word};
-use crate::options::{Arguments, OptionOrder, OptionSet};
-use crate::tables::has_word;
+use crate::options::{Arguments, OptionOrder, OptionSet, has_word};
 
 pub(super) fn vim(found: &Arguments) -> Judged {
     const COMMANDS: [&str; 13] =

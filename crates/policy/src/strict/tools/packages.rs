@@ -5,8 +5,7 @@ use std::sync::LazyLock;
 use super::entry::{ArgumentEffect, Judged, command_of, refuse};
 use super::programs;
 use crate::command::{Shape, ShellSyntax, Word};
-use crate::options::{Arguments, OptionOrder, OptionSet, check_operand};
-use crate::tables::has_word;
+use crate::options::{Arguments, OptionOrder, OptionSet, check_operand, has_word};
 
 /// `npx -c TEXT` hands the text to a shell.
 pub(super) fn npx(found: &Arguments) -> Judged {

@@ -3,15 +3,13 @@
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
-use super::entry::{ArgumentEffect, Judged};
-use super::entry::{Judge, ProgramEntries, ProgramEntry};
+use super::entry::{ArgumentEffect, Judge, Judged, ProgramEntries, ProgramEntry};
 use super::{
     archives, awk, build, cloud, files, find, git, interpreters, network, other, packages, sed,
     wrappers,
 };
 use crate::command::Word;
-use crate::options::{Doubt, OptionSet};
-use crate::tables::ProgramTable;
+use crate::options::{Doubt, OptionSet, ProgramTable};
 
 /// The text of the tables, each with its name. No program is in two of them.
 macro_rules! tables {

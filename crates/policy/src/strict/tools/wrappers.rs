@@ -2,8 +2,7 @@
 //!
 //! The text of a shell is read by the recogniser; script files count as code.
 
-use super::entry::ProgramEntry;
-use super::entry::{ArgumentEffect, Judged, behind, written};
+use super::entry::{ArgumentEffect, Judged, ProgramEntry, behind, written};
 use crate::command::{Shape, ShellSyntax, Word};
 use crate::options::{Arguments, Doubt, OptionOrder, check_operand, require_known, stays_one_word};
 
