@@ -540,7 +540,7 @@ pub(crate) fn leaves_workspace(command: &SimpleCommand) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{SafeVariables, *};
+    use super::*;
 
     #[test]
     fn a_deny_rule_matches_the_name_and_an_allow_rule_also_the_directory() {

@@ -703,19 +703,19 @@ mod tests {
         let table = ProgramTable::parse(
             "# A comment.
 set common -a
-    -b
+        -b
 template base
-files x
-options -z
+    files x
+    options -z
 program one two
-    three
-like base
-options @common
-    -c
-subcommand get
-    options -d
-        -e
-opaque
+        three
+    like base
+    options @common
+        -c
+    subcommand get
+        options -d
+            -e
+    opaque
 program four
 ",
         );

@@ -307,7 +307,7 @@ impl ConditionTerms {
 
 impl TextReader<'_, '_> {
     /// Reads the rest of a condition after `[[`.
-    pub(super) fn read_condition(&mut self) -> ReadResult<()> {
+    fn read_condition(&mut self) -> ReadResult<()> {
         let mut terms = ConditionTerms::default();
         let mut last: Option<Word> = None;
         loop {

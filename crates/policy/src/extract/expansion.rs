@@ -36,11 +36,7 @@ impl ParameterExpansion {
 
 impl TextReader<'_, '_> {
     /// Reads the rest of an expansion after `${`.
-    pub(super) fn read_parameter(
-        &mut self,
-        draft: &mut WordDraft,
-        quotes: QuoteContext,
-    ) -> ReadResult<()> {
+    fn read_parameter(&mut self, draft: &mut WordDraft, quotes: QuoteContext) -> ReadResult<()> {
         match (self.peek(), self.peek_second()) {
             (Some(b'#'), Some(b'}')) | (Some(b'!'), Some(b'}')) => {
                 self.eat_all("#");
@@ -468,7 +464,7 @@ impl TextReader<'_, '_> {
     }
 
     /// Reads a name, without the line continuations inside it.
-    pub(super) fn read_variable_name(&mut self) -> String {
+    fn read_variable_name(&mut self) -> String {
         let mut name = String::new();
         while let Some(byte) = self.peek().filter(|byte| is_name_byte(*byte)) {
             name.push(char::from(byte));
@@ -512,7 +508,7 @@ impl TextReader<'_, '_> {
 }
 
 /// Returns the name that stands for a special parameter: `#` for all parameters that are numbers.
-pub(super) fn special_name(byte: u8) -> String {
+fn special_name(byte: u8) -> String {
     let name = if b"#?$!".contains(&byte) { b'#' } else { byte };
     char::from(name).to_string()
 }

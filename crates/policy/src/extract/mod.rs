@@ -12,8 +12,6 @@ mod compound;
 mod expansion;
 mod simple_command;
 mod symbol_table;
-#[cfg(test)]
-mod tests;
 mod text_reader;
 mod word;
 

@@ -257,7 +257,7 @@ impl TextReader<'_, '_> {
     }
 
     /// Notes a doubt if a variable is code, or changes how the shell parses text.
-    pub(super) fn check_assignment(&mut self, name: &str, value: &VariableValue) {
+    fn check_assignment(&mut self, name: &str, value: &VariableValue) {
         if is_code_variable(name) {
             self.note_doubt(UncertainReason::Code("a variable that the shell evaluates"));
         }
@@ -308,7 +308,7 @@ impl TextReader<'_, '_> {
     }
 
     /// Reads the redirection at the current position, if there is one.
-    pub(super) fn read_redirect(&mut self) -> ReadResult<Option<Redirect>> {
+    fn read_redirect(&mut self) -> ReadResult<Option<Redirect>> {
         self.peek();
         let start = self.pos;
         self.read_descriptor()?;

@@ -55,7 +55,7 @@ pub(super) struct TextReader<'t, 's> {
     pub(super) shell: ShellSyntax,
     pub(super) pending_heredocs: Vec<PendingHeredoc>,
     /// Zero if the next command certainly runs in the outermost shell, in order.
-    pub(super) nesting: usize,
+    nesting: usize,
     pub(super) state: &'s mut ExtractionState,
 }
 
@@ -425,7 +425,7 @@ pub(super) enum ListEntry {
 
 impl TextReader<'_, '_> {
     /// Reads the whole text as a list.
-    pub(super) fn read_all(&mut self) -> ReadResult<()> {
+    fn read_all(&mut self) -> ReadResult<()> {
         self.read_list(ListEnd::TextEnd)?;
         if !self.pending_heredocs.is_empty() {
             return self.fail_syntax("a here-document without a body");

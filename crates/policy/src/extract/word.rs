@@ -43,7 +43,7 @@ impl WordDraft {
         }
     }
 
-    pub(super) fn push_quoted(&mut self, text: &str) {
+    fn push_quoted(&mut self, text: &str) {
         self.quoted = true;
         self.push(text);
     }
@@ -415,7 +415,7 @@ impl Braces {
 
     /// Notes a comma or `..`: after an open brace it can make an expansion. Bash also pairs the
     /// first brace with a later one than the nearest: `{x},y}` is `x}` and `y`.
-    pub(super) const fn note_separator(&mut self) {
+    const fn note_separator(&mut self) {
         self.has_separator |= self.first_open.is_some();
     }
 

@@ -4,8 +4,8 @@
 //! A line may not write code that it runs: the files that it writes are compared with the files
 //! that it runs.
 
-use super::reader::RawRedirect;
-use super::word::{Facts, ValueFacts};
+use super::reader::{Facts, Proven, RawRedirect, ShellReader, ValueFacts};
+use super::recognise::RawCommand;
 use crate::command::{
     Assignment, AssignmentScope, CommandContext, CommandLookup, Effect, Redirect, ScriptReader,
     Shape, ShellSyntax, SimpleCommand, UncertainReason, Uncertainty, VariableValue, Word,
@@ -14,10 +14,10 @@ use crate::command::{
 use crate::matching::SafeVariables;
 use crate::options::has_word;
 use crate::rules::{ListKind, PolicyRule, RuleMatch};
-use crate::strict::builtins::{self, Builtin};
-use crate::strict::reader::{Proven, ShellReader};
-use crate::strict::recognise::RawCommand;
-use crate::strict::tools::{ArgumentEffect, consequences, is_known, is_standard_input};
+use crate::strict::tools::{
+    ArgumentEffect, Builtin, consequences, is_assigning_builtin, is_known, is_standard_input,
+    look_up_builtin,
+};
 use crate::wrappers::command_effects;
 
 /// The longest text that is read.
@@ -243,7 +243,7 @@ impl<'c> Prover<'c> {
         self.proof.commands.push(command.clone());
         let number = self.proof.commands.len();
         let is_builtin = lookup == CommandLookup::Shell && !program.contains('/');
-        if is_builtin && let Some(builtin) = builtins::look_up(&program, &args) {
+        if is_builtin && let Some(builtin) = look_up_builtin(&program, &args) {
             return self.builtin(&program, builtin.map_err(refusal)?, path);
         }
         let name = base_name(&program).to_owned();
@@ -278,7 +278,7 @@ impl<'c> Prover<'c> {
                 .try_for_each(|(name, value)| self.check_environment(name, value.as_deref())),
             Builtin::Runs(words) => {
                 let inner = words.first().and_then(Word::value).unwrap_or_default();
-                if builtins::assigns(inner) {
+                if is_assigning_builtin(inner) {
                     return Err(refusal(format!("`{name} {inner}`")));
                 }
                 self.nested(|prover| {
@@ -421,7 +421,7 @@ fn refusal(construct: impl Into<String>) -> Uncertainty {
     Uncertainty { reason: UncertainReason::Unproven { construct: construct.into() }, at: 0 }
 }
 
-fn assignment((name, value): &(String, crate::strict::word::RawWord)) -> Assignment {
+fn assignment((name, value): &(String, super::reader::RawWord)) -> Assignment {
     let value =
         value.literal().map_or(VariableValue::Unknown, |text| VariableValue::Text(text.to_owned()));
     Assignment { name: name.clone(), value, scope: AssignmentScope::Environment }
@@ -473,7 +473,7 @@ fn is_data_name(name: &str) -> bool {
 }
 
 /// `true` for an interpreter whose code the line may as well hand over as an argument.
-pub(super) fn is_interpreter(program: &str) -> bool {
+fn is_interpreter(program: &str) -> bool {
     let is_version = |rest: &str| rest.chars().all(|c| c.is_ascii_digit() || c == '.');
     INTERPRETERS
         .split_ascii_whitespace()
@@ -482,18 +482,18 @@ pub(super) fn is_interpreter(program: &str) -> bool {
 
 /// For a program that runs shell text in its arguments: `true` if it starts a local shell for it.
 /// Shells read it themselves, and `ssh` has it read on another host.
-pub(super) fn starts_shell(program: &str) -> bool {
+fn starts_shell(program: &str) -> bool {
     !SHELLS.contains(&program) && program != "ssh"
 }
 
 /// `true` for a program that is no build tool, but whose settings or batch file may name programs:
 /// an earlier line may have written the file.
-pub(super) fn is_configured_by_argument(program: &str) -> bool {
+fn is_configured_by_argument(program: &str) -> bool {
     matches!(program, "ssh" | "scp" | "sftp")
 }
 
 /// The code that a build tool finds by itself; `None` for an interpreter.
-pub(super) fn conventional_code(program: &str) -> Option<Code> {
+fn conventional_code(program: &str) -> Option<Code> {
     (!is_interpreter(program)).then(|| Code::Conventional(program.to_owned()))
 }
 
@@ -501,10 +501,7 @@ pub(super) fn conventional_code(program: &str) -> Option<Code> {
 ///
 /// # Errors
 /// Names the file that is written and the command that may run it.
-pub(super) fn check_code<'w>(
-    code: &Code,
-    mut targets: impl Iterator<Item = &'w Word>,
-) -> Result<(), String> {
+fn check_code<'w>(code: &Code, mut targets: impl Iterator<Item = &'w Word>) -> Result<(), String> {
     let runner = code.describe();
     match targets.find(|target| !is_data(target, code)) {
         Some(target) => Err(format!("a line that writes {target} and {runner}")),
@@ -513,7 +510,7 @@ pub(super) fn check_code<'w>(
 }
 
 /// `true` if one of these is more than a device or a pipe.
-pub(super) fn has_content(targets: &[&Word]) -> bool {
+fn has_content(targets: &[&Word]) -> bool {
     let is_device = |word: &Word| word.value().is_some_and(|path| path.starts_with("/dev/"));
     targets.iter().any(|word| word.shape != Shape::Process && !is_device(word))
 }

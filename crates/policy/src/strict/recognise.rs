@@ -5,12 +5,11 @@
 //! `eval`, `select`, `coproc` and everything else that is not read are refused by name. Reading
 //! collects the simple commands; `prove` then looks at their arguments.
 
-use super::reader::RawRedirect;
-use super::word::{Facts, ValueFacts};
+use super::reader::{
+    Facts, Proven, RawRedirect, RawWord, ShellReader, ValueFacts, WordPart, ends_word, is_name,
+};
 use crate::command::CommandContext;
 use crate::options::has_word;
-use crate::strict::reader::{Proven, ShellReader, ends_word, is_name};
-use crate::strict::word::{RawWord, WordPart};
 
 /// The most commands of one text.
 const MAX_COMMANDS: usize = 500;

@@ -3,9 +3,10 @@
 //! Every accepted form has a comment that says why it starts no program of its own. Whatever is
 //! not accepted here is refused by name.
 
-use super::reader::{Proven, ShellReader, ends_word, is_in_name, is_name, starts_name};
+use super::reader::{
+    Proven, RawWord, ShellReader, WordPart, ends_word, is_in_name, is_name, starts_name,
+};
 use super::recognise::RawCommand;
-use super::word::{RawWord, WordPart};
 
 /// The most words that a sequence such as `{1..9}` may become.
 const MAX_SEQUENCE: u32 = 100;
@@ -373,7 +374,7 @@ const ARITHMETIC: &str = "+-*/%<>=!&|^~?:, \t";
 impl ShellReader<'_> {
     /// `$…`: reads a variable, counts, computes, or runs a substitution whose commands are read
     /// like all others.
-    pub(super) fn dollar(&mut self, word: &mut RawWord, quotes: Quotes) -> Proven<()> {
+    fn dollar(&mut self, word: &mut RawWord, quotes: Quotes) -> Proven<()> {
         let quoted = quotes.are_there();
         if self.take("$((") {
             // Arithmetic on numbers starts nothing; the names in it are checked to be numbers.

@@ -2,9 +2,8 @@
 //! programs, with options in any order: dangerous options, harmless ones, options that take the next
 //! word, abbreviations, clusters and `--`.
 
-use crate::everyday::{everyday, fill};
+use crate::everyday::{everyday, fill, value_flow, variable_assignment};
 use crate::script::Random;
-use crate::variables;
 
 const ATTACKS: &[&str] = &[
     // Special variables, assigned and used in every combination.
@@ -362,9 +361,9 @@ const ATTACKS: &[&str] = &[
 /// An attack by itself, or before or after an everyday line.
 pub(crate) fn attack(random: &mut Random) -> String {
     let text = match random.below(10) {
-        0 | 1 => variables::assignment(random),
+        0 | 1 => variable_assignment(random),
         2..=4 => program_call(random),
-        5 | 6 => variables::flow(random),
+        5 | 6 => value_flow(random),
         _ => fill(random.pick(ATTACKS), random),
     };
     match random.below(8) {

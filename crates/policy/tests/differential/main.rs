@@ -23,5 +23,3 @@ mod promises;
 mod script;
 #[cfg(test)]
 mod trace;
-#[cfg(test)]
-mod variables;

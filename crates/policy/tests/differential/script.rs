@@ -2,9 +2,8 @@
 //! text, and a grammar of every construct of the shell, nested.
 
 use crate::attacks::attack;
-use crate::everyday::{everyday, fill};
+use crate::everyday::{changing_word, everyday, fill, variable_assignment};
 use crate::jail::MARKERS;
-use crate::variables;
 
 /// The kind of a generated script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -291,7 +290,7 @@ fn change(line: &str, random: &mut Random) -> String {
         8 => format!("{}\n{line}", fill(random.pick(&STATEMENTS), random)),
         9 => format!("{}{line}", fill(random.pick(&PREFIXES), random)),
         10 | 11 => format!("{line} {}", fill(random.pick(&REDIRECTS), random)),
-        12 => format!("{}; {line}", variables::assignment(random)),
+        12 => format!("{}; {line}", variable_assignment(random)),
         13 => wrap(line, random),
         _ => mutate(line, random),
     }
@@ -306,7 +305,7 @@ fn wrap(line: &str, random: &mut Random) -> String {
 /// Puts an unusual word in the place of one that is not the first.
 fn replace_word(line: &str, random: &mut Random) -> String {
     let mut words: Vec<&str> = line.split(' ').collect();
-    let word = variables::word(random);
+    let word = changing_word(random);
     let at = random.below(words.len());
     if at > 0 {
         words[at] = &word;
@@ -318,7 +317,7 @@ fn replace_word(line: &str, random: &mut Random) -> String {
 
 fn insert_word(line: &str, random: &mut Random) -> String {
     let mut words: Vec<&str> = line.split(' ').collect();
-    let word = variables::word(random);
+    let word = changing_word(random);
     words.insert(1.min(words.len()) + random.below(words.len()), &word);
     words.join(" ")
 }

@@ -303,8 +303,9 @@ fn judge_subcommand<'e>(
     }
 }
 
-/// Refuses all arguments: for a block whose `arguments` names no such function.
-fn refuse_all(_: &ProgramEntry, program: &str, _: &[Word]) -> Judged {
+/// Refuses all arguments: for a program whose input or arguments are a language that no entry reads,
+/// and for a block whose `arguments` names no such function.
+pub(super) fn refuse_arguments(_: &ProgramEntry, program: &str, _: &[Word]) -> Judged {
     Err(format!("the arguments of {program}"))
 }
 
@@ -351,7 +352,7 @@ impl BlockReader<'_> {
             Some(Judge::Arguments(judge)) => Some(judge),
             Some(Judge::Operands(_)) | None => {
                 self.fault(name);
-                Some(refuse_all)
+                Some(refuse_arguments)
             }
         }
     }
@@ -423,6 +424,16 @@ pub(super) type Judged = Result<Vec<ArgumentEffect>, Doubt>;
 pub(super) fn written<'w>(words: impl IntoIterator<Item = &'w Word>) -> Vec<ArgumentEffect> {
     let files = words.into_iter().filter(|word| !word.is("-") && word.shape != Shape::Process);
     files.cloned().map(ArgumentEffect::Writes).collect()
+}
+
+/// Reports files as code that the command runs.
+pub(super) fn read_as_code<'w>(words: impl IntoIterator<Item = &'w Word>) -> Vec<ArgumentEffect> {
+    words.into_iter().cloned().map(ArgumentEffect::ReadsCode).collect()
+}
+
+/// Reports the standard input as code if the command reads it.
+pub(super) fn code_from_input(reads_input: bool) -> Vec<ArgumentEffect> {
+    reads_input.then_some(ArgumentEffect::ReadsCodeFromInput).into_iter().collect()
 }
 
 /// Returns the path of a file in a directory.

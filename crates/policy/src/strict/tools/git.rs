@@ -479,7 +479,7 @@ fn judge_pair(name: &str, value: Option<&str>) -> Result<Option<ArgumentEffect>,
 
 #[cfg(test)]
 mod tests {
-    use crate::strict::tools::tests::{assert_doubts, assert_harmless, judged};
+    use crate::strict::tests::{assert_doubts, assert_harmless, judged};
 
     const EVERYDAY: &[&str] = &[
         "git",

@@ -6,27 +6,19 @@
 //! entry does not list is in doubt, and the doubt names it. Programs that start nothing are in the
 //! table `inert`. Every other program is unknown: only a rule that ends in `*` lets it run.
 //!
-//! - `tables` reads the text of the tables, `entry` one block of it, `options` a list of options.
-//! - `programs` finds the entry of a program.
+//! - `options` reads the text of the tables and lists of options in it, `entry` one block of it.
+//! - `programs` finds the entry of a program, and knows the builtins of the shell.
 //! - The other files hold the functions that tables name, where a list does not say enough.
 
-mod archives;
-mod awk;
+mod awk_sed;
 mod build;
-mod cloud;
 mod entry;
 mod files;
-mod find;
 mod git;
-mod interpreters;
 mod network;
 mod other;
-mod packages;
 mod programs;
-mod sed;
-#[cfg(test)]
-mod tests;
 mod wrappers;
 
 pub(crate) use entry::{ArgumentEffect, is_standard_input};
-pub(crate) use programs::{consequences, is_known};
+pub(crate) use programs::{Builtin, consequences, is_assigning_builtin, is_known, look_up_builtin};
