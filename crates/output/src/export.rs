@@ -17,8 +17,9 @@ use flate2::write::GzEncoder;
 use thiserror::Error;
 
 use crate::Stream;
+use crate::chunks::{Direction, LogChunks};
 use crate::index::FileCut;
-use crate::page::{BytesAfterPage, Direction, LogChunks, PageEnd, PageRequest, cut_page};
+use crate::page::{BytesAfterPage, PageEnd, PageRequest, cut_page};
 use crate::reader::{BlockingReader, LogReader, log_offset};
 use crate::redaction::{LineMasker, Redactor};
 use crate::shared_log::{LogProgress, LogSnapshot};

@@ -35,6 +35,7 @@
 
 #![forbid(unsafe_code)]
 
+mod chunks;
 mod compression;
 mod counters;
 mod durable_writer;
@@ -60,11 +61,15 @@ mod summary_scan;
 
 pub mod excerpt;
 pub mod json;
-pub mod pattern;
 pub mod redaction;
 pub mod search;
 pub mod secret_detection;
 pub mod views;
+
+/// The pattern of a search, a regex for single lines.
+pub mod pattern {
+    pub use crate::line_scan::{LinePattern, PatternError};
+}
 
 pub use compression::{CompressionTask, LogCompressor};
 pub use counters::{Counters, DropReason, SpillOperation, Tier};

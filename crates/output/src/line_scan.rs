@@ -1,5 +1,5 @@
-//! Finds the lines of a log that match a pattern: in blocks, so that lines without a match cost
-//! next to nothing, and in bounded memory.
+//! Finds the lines of a log that match a pattern, a regex for single lines: in blocks, so that lines
+//! without a match cost next to nothing, and in bounded memory.
 //!
 //! ```text
 //! chunks → block (whole lines, about 64 KiB) → line groups: one line that matches, or any
@@ -10,17 +10,21 @@
 //! searched as they were written. Output in another character set than UTF-8 is decoded into a
 //! block. A line that is longer than a block is matched in overlapping parts.
 
+use std::borrow::Cow;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use anstream::adapter::strip_bytes;
+use grep_matcher::{LineMatchKind, Matcher};
+use grep_regex::{ErrorKind, RegexMatcher, RegexMatcherBuilder};
 use memchr::{memchr, memchr_iter, memchr2, memrchr};
+use thiserror::Error;
 
-use super::page::{ChunkStep, LogChunks};
-use super::pattern::{LinePattern, line_around, searchable_text, without_newline};
-use super::views::Charset;
+use crate::chunks::{LogChunks, More, OffsetMap, TextBlock};
+use crate::views::{Charset, on_screen};
 
 /// The deadline of a search or query. Clones share one end.
 #[derive(Debug, Clone)]
@@ -322,287 +326,174 @@ fn next_special_line(lines: &[u8], at: usize) -> Range<usize> {
     }
 }
 
-/// Bytes that one fill adds, or a little more.
-const BLOCK_BYTES: usize = 64 * 1024;
+/// The longest pattern, and the memory that it may take when compiled.
+const PATTERN_BYTES: usize = 1024 * 1024;
+/// The memory for the matcher's cache, large enough to look at each byte once.
+const CACHE_BYTES: usize = 4 * 1024 * 1024;
 
-/// A block of a log in memory, as UTF-8, with the offset of each byte in the log.
-/// [`TextBlock::fill`] moves it forward.
-#[derive(Debug)]
-pub(crate) struct TextBlock {
-    chunks: LogChunks,
-    /// Set if the log is in another character set.
-    decoder: Option<LineDecoder>,
-    /// The buffer. Its first `filled` bytes are the block.
-    buffer: Vec<u8>,
-    filled: usize,
-    spans: OffsetMap,
+/// Advice for each kind of pattern error.
+const ADVICE_ON_SYNTAX: &str = "the syntax is that of Rust's regex crate (no look-around, no back-references), escape special characters with a backslash";
+const ADVICE_ON_SIZE: &str = "use a shorter one, or smaller numbers in {…}";
+const ADVICE_ON_LINES: &str = "each line is searched by itself: leave the newline out, and use context to see the lines around a match";
+
+/// A pattern that cannot be searched for.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("`{given}` cannot be used as a regular expression: {why}; {advice}")]
+pub struct PatternError {
+    given: String,
+    why: String,
+    advice: &'static str,
 }
 
-impl TextBlock {
-    /// Creates an empty block before the first chunk, which is at `offset` or after it.
-    pub(crate) fn new(chunks: LogChunks, offset: u64, charset: Charset) -> Self {
-        let decoder = LineDecoder::for_charset(charset);
-        let precision =
-            if decoder.is_some() { OffsetPrecision::LineStart } else { OffsetPrecision::Exact };
-        let spans = OffsetMap::new(offset, precision);
-        Self { chunks, decoder, buffer: Vec::new(), filled: 0, spans }
-    }
-
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.buffer[..self.filled]
-    }
-
-    pub(crate) fn into_bytes(mut self) -> Vec<u8> {
-        self.buffer.truncate(self.filled);
-        self.buffer
-    }
-
-    pub(crate) fn offsets(&self) -> &OffsetMap {
-        &self.spans
-    }
-
-    /// The position of the byte at an offset, or of the line that contains it; the end of the block
-    /// if it is not in the block.
-    pub(crate) fn position_at(&self, offset: u64) -> usize {
-        self.spans.position_at(offset).min(self.filled)
-    }
-
-    /// Removes the bytes before `keep_from` and adds a block of new ones. Returns whether more may
-    /// follow.
-    pub(crate) fn fill(&mut self, keep_from: usize) -> io::Result<More> {
-        self.buffer.copy_within(keep_from..self.filled, 0);
-        self.filled -= keep_from;
-        self.spans.forget(keep_from);
-        let wanted = self.filled + BLOCK_BYTES;
-        while self.filled < wanted {
-            let more = match self.decoder {
-                None => self.add_piece()?,
-                Some(_) => self.add_decoded()?,
-            };
-            if more == More::No {
-                return Ok(More::No);
-            }
-        }
-        Ok(More::Maybe)
-    }
-
-    fn add_piece(&mut self) -> io::Result<More> {
-        match self.chunks.step_into(&mut self.buffer, self.filled)? {
-            (ChunkStep::Chunk, chunk) => {
-                self.spans.push(OffsetSpan { position: self.filled, offset: chunk.start });
-                self.filled += (chunk.end - chunk.start) as usize;
-            }
-            (ChunkStep::Hole, _) => self.end_line(),
-            (ChunkStep::End, _) => return Ok(More::No),
-        }
-        Ok(More::Maybe)
-    }
-
-    fn add_decoded(&mut self) -> io::Result<More> {
-        let Some(decoder) = &mut self.decoder else { return Ok(More::No) };
-        let step = self.chunks.step()?;
-        let decoded = match (step, self.chunks.chunk()) {
-            (ChunkStep::Chunk, Some((offset, chunk))) => decoder.add(offset, chunk),
-            (ChunkStep::Chunk, None) | (ChunkStep::Hole | ChunkStep::End, _) => decoder.end(),
-        };
-        self.push_decoded(decoded);
-        match step {
-            ChunkStep::Chunk => {}
-            ChunkStep::Hole => self.end_line(),
-            ChunkStep::End => return Ok(More::No),
-        }
-        Ok(More::Maybe)
-    }
-
-    fn push_decoded(&mut self, decoded: Vec<DecodedPart>) {
-        self.buffer.truncate(self.filled);
-        for (place, text) in decoded {
-            self.spans.push(OffsetSpan { position: self.filled, offset: place.start });
-            self.buffer.extend_from_slice(text.as_bytes());
-            self.filled = self.buffer.len();
-            self.spans.push(OffsetSpan { position: self.filled, offset: place.end });
-        }
-    }
-
-    /// Ends the last line: bytes after a hole do not belong to the line before it.
-    fn end_line(&mut self) {
-        if self.bytes().last().is_some_and(|last| *last != b'\n') {
-            self.buffer.truncate(self.filled);
-            self.buffer.push(b'\n');
-            self.filled += 1;
-        }
+impl PatternError {
+    /// Returns the stable code word of the error.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        "bad_regex"
     }
 }
 
-/// The chance that more bytes follow.
+/// A regex that never matches across the end of a line. Matching takes linear time, whatever the
+/// pattern.
+#[derive(Debug, Clone)]
+pub struct LinePattern {
+    text: Box<str>,
+    matcher: RegexMatcher,
+    reach: MatchScope,
+}
+
+/// The amount of text that a pattern can be matched against at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum More {
-    Maybe,
-    No,
+enum MatchScope {
+    /// Any number of lines: the first match is in the first matching line.
+    Lines,
+    /// One line, because `\A` and `\z` stand for the ends of the whole text.
+    Line,
 }
 
-/// Maps positions in a block to offsets in the log: the bytes of one stream may be scattered.
-///
-/// Invariant: there is at least one span, the first is at position 0, and positions do not fall.
-#[derive(Debug)]
-pub(crate) struct OffsetMap {
-    spans: Vec<OffsetSpan>,
-    precision: OffsetPrecision,
-}
-
-/// The precision of the offsets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum OffsetPrecision {
-    /// The offset of each byte is known.
-    Exact,
-    /// The offset of the line, or of the part of a long line, that contains the byte. For decoded
-    /// text.
-    LineStart,
-}
-
-/// Contiguous bytes from this position and this offset on.
-#[derive(Debug, Clone, Copy)]
-struct OffsetSpan {
-    position: usize,
-    offset: u64,
-}
-
-impl OffsetMap {
-    /// Creates a map for contiguous bytes from this offset on.
-    fn new(offset: u64, precision: OffsetPrecision) -> Self {
-        Self { spans: vec![OffsetSpan { position: 0, offset }], precision }
-    }
-
-    /// The offset of the byte at a position.
-    pub(crate) fn offset_at(&self, position: usize) -> u64 {
-        let span = self.spans[self.index_at(position)];
-        match self.precision {
-            OffsetPrecision::Exact => span.offset + (position - span.position) as u64,
-            OffsetPrecision::LineStart => span.offset,
+impl LinePattern {
+    /// Compiles a pattern.
+    ///
+    /// # Errors
+    /// If it is not a regex, matches a newline, or would take too much memory.
+    pub fn new(pattern: &str) -> Result<Self, PatternError> {
+        let given = || pattern.chars().take(100).collect();
+        if pattern.len() > PATTERN_BYTES {
+            let why = "it is larger than 1 MiB".to_owned();
+            return Err(PatternError { given: given(), why, advice: ADVICE_ON_SIZE });
         }
-    }
-
-    /// The position of the byte at an offset that is not below the first.
-    fn position_at(&self, offset: u64) -> usize {
-        let next = self.spans.partition_point(|span| span.offset <= offset);
-        let span = self.spans[next.saturating_sub(1)];
-        let end = self.spans.get(next).map_or(usize::MAX, |next| next.position);
-        match self.precision {
-            OffsetPrecision::Exact => {
-                let inside = usize::try_from(offset.saturating_sub(span.offset));
-                span.position.saturating_add(inside.unwrap_or(usize::MAX)).min(end)
-            }
-            OffsetPrecision::LineStart => span.position,
-        }
-    }
-
-    fn index_at(&self, position: usize) -> usize {
-        self.spans.partition_point(|span| span.position <= position).saturating_sub(1)
-    }
-
-    fn push(&mut self, span: OffsetSpan) {
-        if self.offset_at(span.position) != span.offset {
-            self.spans.push(span);
-        }
-    }
-
-    /// Removes this many bytes at the beginning.
-    fn forget(&mut self, count: usize) {
-        let index = self.index_at(count);
-        let offset = self.offset_at(count);
-        self.spans.drain(..index);
-        self.spans[0] = OffsetSpan { position: count, offset };
-        self.spans.iter_mut().for_each(|span| span.position -= count);
-    }
-}
-
-/// The length up to which an unfinished line is held back.
-const HELD_BYTES: usize = 64 * 1024;
-/// A longer line is decoded in parts, so that offsets inside it are known too.
-const PART_BYTES: usize = 4 * 1024;
-
-/// Decodes output in another character set to UTF-8, line by line, so that each line keeps its
-/// offset in the log. An unfinished line is held back until [`LineDecoder::end`], unless it is over
-/// 64 KiB.
-#[derive(Debug)]
-struct LineDecoder {
-    charset: Charset,
-    /// The bytes that are held back.
-    held: Vec<u8>,
-    /// The offset of the held bytes in the log.
-    held_at: u64,
-}
-
-/// A line, or a part of a long line: its range in the log, and its text with the newline.
-type DecodedPart = (Range<u64>, String);
-
-impl LineDecoder {
-    /// Returns `None` for UTF-8, which needs no decoder.
-    fn for_charset(charset: Charset) -> Option<Self> {
-        match charset {
-            Charset::Utf8 => None,
-            Charset::Legacy(_) | Charset::Wide(_) => {
-                Some(Self { charset, held: Vec::new(), held_at: 0 })
-            }
-        }
-    }
-
-    /// Adds the bytes at `offset` of the log, or of the stream that is read.
-    fn add(&mut self, offset: u64, chunk: &[u8]) -> Vec<DecodedPart> {
-        let before = self.held.len();
-        if before == 0 {
-            self.held_at = offset;
-        }
-        self.held.extend_from_slice(chunk);
-        let whole = match self.charset.last_line_end(&self.held) {
-            Some(end) => end,
-            None if self.held.len() >= HELD_BYTES => self.charset.whole_characters(&self.held),
-            None => 0,
+        let built = RegexMatcherBuilder::new()
+            .multi_line(true)
+            .line_terminator(Some(b'\n'))
+            .size_limit(PATTERN_BYTES)
+            .dfa_size_limit(CACHE_BYTES)
+            .build(pattern);
+        let matcher = built.map_err(|error| {
+            let (why, advice) = explain_error(pattern, &error);
+            PatternError { given: given(), why, advice }
+        })?;
+        let reach = match matcher.line_terminator() {
+            Some(_) => MatchScope::Lines,
+            None => MatchScope::Line,
         };
-        // The held bytes may not be adjacent to the chunk.
-        let start = self.held_at;
-        let offset_at = |index: usize| match index.checked_sub(before) {
-            Some(in_piece) => offset + in_piece as u64,
-            None => start + index as u64,
-        };
-        let decoded = decode(self.charset, &self.held[..whole], offset_at);
-        self.held.drain(..whole);
-        self.held_at = offset_at(whole);
-        decoded
+        Ok(Self { text: pattern.into(), matcher, reach })
     }
 
-    /// Decodes the held bytes: nothing follows that belongs to them.
-    fn end(&mut self) -> Vec<DecodedPart> {
-        let held = std::mem::take(&mut self.held);
-        decode(self.charset, &held, |index| self.held_at + index as u64)
+    /// The pattern as it was written.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// `true` if a line, without its newline, matches as it is.
+    #[must_use]
+    pub fn is_match(&self, line: &[u8]) -> bool {
+        // The error type of this matcher has no values, so it cannot fail here or below.
+        self.matcher.is_match(line).unwrap_or(false)
+    }
+
+    /// The position of the first match in a line.
+    pub(crate) fn find(&self, line: &[u8]) -> Option<usize> {
+        self.matcher.find(line).ok().flatten().map(|found| found.start())
+    }
+
+    /// Finds the first matching line, with its newline. The lines are matched as they are: see
+    /// [`searchable_text`].
+    pub(crate) fn find_line(&self, lines: &[u8]) -> Option<Range<usize>> {
+        let mut at = 0;
+        while at < lines.len() {
+            let (line, certain) = self.next_candidate(lines, at)?;
+            if certain || self.is_match(without_newline(&lines[line.clone()])) {
+                return Some(line);
+            }
+            at = line.end;
+        }
+        None
+    }
+
+    /// The next line at or after `at` that may match, and whether it certainly does.
+    fn next_candidate(&self, lines: &[u8], at: usize) -> Option<(Range<usize>, bool)> {
+        if self.reach == MatchScope::Line {
+            return Some((line_around(lines, at), false));
+        }
+        let found = self.matcher.find_candidate_line(&lines[at..]).ok().flatten();
+        let (position, certain) = match found? {
+            LineMatchKind::Confirmed(position) => (position, true),
+            LineMatchKind::Candidate(position) => (position, false),
+        };
+        // After the last newline there is no line, although an empty match is found there.
+        Some((line_around(lines, at + position), certain)).filter(|(line, _)| !line.is_empty())
     }
 }
 
-fn decode(charset: Charset, bytes: &[u8], offset_at: impl Fn(usize) -> u64) -> Vec<DecodedPart> {
-    let ends = charset.line_ends(bytes).chain(std::iter::once(bytes.len()));
-    let mut decoded = Vec::new();
-    let mut at = 0;
-    for end in ends {
-        while at < end {
-            let part = &bytes[at..end.min(at + PART_BYTES)];
-            let is_last = at + part.len() == end;
-            let length = if is_last { part.len() } else { charset.whole_characters(part) };
-            let text = charset.decode(&part[..length]).0.into_owned();
-            // The offset after the last byte: the next byte may not be adjacent.
-            decoded.push((offset_at(at)..offset_at(at + length - 1) + 1, text));
-            at += length;
-        }
+/// The line that contains a position, with its newline.
+pub(crate) fn line_around(lines: &[u8], position: usize) -> Range<usize> {
+    let start = memrchr(b'\n', &lines[..position]).map_or(0, |newline| newline + 1);
+    let end = memchr(b'\n', &lines[position..]).map_or(lines.len(), |end| position + end + 1);
+    start..end
+}
+
+pub(crate) fn without_newline(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\n").unwrap_or(line)
+}
+
+/// The text of a line as a person would search it: without the newline, a `\r` before it, and
+/// escape codes. A line that a `\r` overwrote is the text that a terminal finally shows.
+pub(crate) fn searchable_text(line: &[u8]) -> Cow<'_, [u8]> {
+    let line = without_newline(line);
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    if memchr(b'\r', line).is_some() {
+        let text = String::from_utf8_lossy(line);
+        return Cow::Owned(on_screen(&text).into_owned().into_bytes());
     }
-    decoded
+    match memchr(0x1b, line) {
+        Some(_) => Cow::Owned(strip_bytes(line).into_vec()),
+        None => Cow::Borrowed(line),
+    }
+}
+
+/// Explains an error, in terms of the original pattern if possible, and gives advice.
+fn explain_error(pattern: &str, error: &grep_regex::Error) -> (String, &'static str) {
+    if let Err(error @ regex::Error::Syntax(_)) = regex::bytes::Regex::new(pattern) {
+        return (error.to_string(), ADVICE_ON_SYNTAX);
+    }
+    // A valid regex fails here if it matches a newline or is too large.
+    let asks_for_newline = matches!(error.kind(), ErrorKind::NotAllowed(_));
+    let advice = if asks_for_newline { ADVICE_ON_LINES } else { ADVICE_ON_SIZE };
+    (error.to_string(), advice)
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use super::super::{LogReader, LogStorage, LogWriter, Stream, open_log};
-    use super::BLOCK_BYTES;
     use super::*;
+    use crate::LogReader;
+    use crate::LogStorage;
+    use crate::LogWriter;
+    use crate::Stream;
+    use crate::chunks::BLOCK_BYTES;
+    use crate::open_log;
 
     fn log(bytes: &[u8]) -> (LogWriter, LogReader, tempfile::TempDir) {
         let dir = tempfile::tempdir().unwrap();
@@ -691,49 +582,8 @@ mod tests {
         backward.reverse();
         assert_eq!(backward, forward);
     }
-}
 
-#[cfg(test)]
-mod decoding_tests {
-    use super::super::views::Wide;
-    use super::*;
-
-    fn utf16(text: &str) -> Vec<u8> {
-        text.encode_utf16().flat_map(u16::to_le_bytes).collect()
-    }
-
-    #[test]
-    fn decoded_lines_are_whole_for_any_chunks() {
-        let bytes = utf16("\u{feff}one\nzwölf 😀\nrest");
-        for cut in 0..bytes.len() {
-            let mut decoder = LineDecoder::for_charset(Charset::Wide(Wide::Utf16Le)).unwrap();
-            let (first, second) = bytes.split_at(cut);
-            let mut lines = decoder.add(0, first);
-            // Simulates another stream that wrote 100 bytes in between.
-            lines.extend(decoder.add(cut as u64 + 100, second));
-            lines.extend(decoder.end());
-            let texts: Vec<&str> = lines.iter().map(|(_, text)| text.as_str()).collect();
-            assert_eq!(texts, ["one\n", "zwölf 😀\n", "rest"], "{cut}");
-            let apart = |offset: u64| if offset < cut as u64 { offset } else { offset + 100 };
-            assert_eq!(lines[1].0.start, apart(10), "{cut}");
-        }
-    }
-
-    #[test]
-    fn an_endless_line_is_decoded_in_parts() {
-        let bytes = utf16(&"😀".repeat(40_000));
-        let mut decoder = LineDecoder::for_charset(Charset::Wide(Wide::Utf16Le)).unwrap();
-        let parts = decoder.add(0, &bytes);
-        assert!(parts.windows(2).all(|pair| pair[0].0.end == pair[1].0.start));
-        let text: String = parts.into_iter().map(|(_, text)| text).collect();
-        assert_eq!(text, "😀".repeat(40_000));
-    }
-}
-
-#[cfg(test)]
-mod deadline_tests {
-    use super::*;
-
+    // --- line_scan deadline_tests
     #[test]
     fn a_deadline_ends_with_its_time_or_with_its_guard() {
         let (deadline, _guard) = ScanDeadline::start(Duration::ZERO);
@@ -742,5 +592,63 @@ mod deadline_tests {
         assert!(!deadline.is_over());
         drop(guard);
         assert!(deadline.clone().is_over());
+    }
+
+    // --- pattern tests
+    #[track_caller]
+    fn first(pattern: &str, lines: &str) -> Option<String> {
+        let found = LinePattern::new(pattern).unwrap().find_line(lines.as_bytes());
+        found.map(|line| lines[line].to_owned())
+    }
+
+    #[test]
+    fn a_match_stays_inside_its_line() {
+        assert_eq!(first(r"a\s+b", "a\nb\na b\n").as_deref(), Some("a b\n"));
+        assert_eq!(first("a[^x]b", "a\nb\na-b").as_deref(), Some("a-b"));
+        assert_eq!(first("(?s)a.b", "a\nb\n"), None);
+        assert_eq!(first("^b$", "ab\nb\nbc\n").as_deref(), Some("b\n"));
+        for anchored in [r"\Ab\z", "(?-m)^b$"] {
+            assert_eq!(first(anchored, "ab\nb\nbc\n").as_deref(), Some("b\n"), "{anchored}");
+        }
+    }
+
+    #[test]
+    fn an_empty_match_needs_a_line() {
+        assert_eq!(first("^$", "a\n"), None);
+        assert_eq!(first("^$", "a\n\nb\n").as_deref(), Some("\n"));
+        assert_eq!(first("", "a\nb").as_deref(), Some("a\n"));
+        assert_eq!(first("x*$", "").as_deref(), None);
+    }
+
+    #[test]
+    fn a_line_is_searched_as_a_screen_finally_shows_it() {
+        for (line, shown) in [
+            ("plain\r\n", "plain"),
+            ("progress 1%\rprogress 2%\n", "progress 2%"),
+            ("long text\r\x1b[Kdone\r\r\n", "done"),
+            ("\x1b[1mbold\x1b[0m", "bold"),
+        ] {
+            assert_eq!(searchable_text(line.as_bytes()), shown.as_bytes(), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn a_bad_pattern_says_what_is_wrong() {
+        for pattern in ["(", "[z-a]", "a{99999}{99999}", "a{1000}{1000}", "(?<=x)y", r"a\nb"] {
+            let error = LinePattern::new(pattern).unwrap_err();
+            assert_eq!(error.code(), "bad_regex");
+            assert!(error.to_string().contains("regular expression"), "{error}");
+            assert!(!error.to_string().contains("(?:"), "{error}");
+        }
+        for (pattern, advice) in [
+            ("(", "backslash"),
+            ("a{1000}{1000}", "smaller numbers"),
+            (r"a\nb", "each line is searched by itself"),
+        ] {
+            let error = LinePattern::new(pattern).unwrap_err().to_string();
+            assert!(error.contains(advice), "{error}");
+            assert_eq!(error.contains("backslash"), pattern == "(", "{error}");
+        }
+        assert!(LinePattern::new(&"x".repeat(20_000_000)).unwrap_err().to_string().len() < 1000);
     }
 }

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use tokio::task::spawn_blocking;
 
-use super::page::{Direction, LogChunks};
 use super::recovery::ClosedLog;
 use super::segment::LogExtent;
 use super::shared_log::{LogProgress, LogSnapshot, LogSummary, SharedLog};
 use crate::Stream;
+use crate::chunks::{Direction, LogChunks};
 use crate::compression::{CompressionTask, LogCompressor};
 use crate::index::{FileCut, LostBytes};
 use crate::page::{

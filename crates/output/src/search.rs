@@ -11,10 +11,12 @@ use std::io;
 use memchr::memchr_iter;
 
 use crate::Stream;
+use crate::chunks::TextBlock;
 use crate::index::RUN_BYTES;
-use crate::line_scan::{LineGroup, LineKind, LineScan, ScanDeadline, TextBlock};
+use crate::line_scan::{
+    LineGroup, LineKind, LinePattern, LineScan, ScanDeadline, line_around, searchable_text,
+};
 use crate::page::PageEnd;
-use crate::pattern::{LinePattern, line_around, searchable_text};
 use crate::reader::BlockingReader;
 use crate::sections::SectionFinder;
 pub use crate::sections::SectionHead;

@@ -13,10 +13,10 @@ use std::io;
 use memchr::memchr;
 
 use crate::Stream;
+use crate::chunks::{More, OffsetMap, TextBlock};
 use crate::failure_sections::{FailedTest, FailureList, Trace};
-use crate::line_scan::{More, OffsetMap, TextBlock};
+use crate::line_scan::{line_around, searchable_text};
 use crate::patch_sections::{FileList, Patch};
-use crate::pattern::{line_around, searchable_text};
 use crate::reader::BlockingReader;
 use crate::views::Charset;
 

@@ -566,8 +566,7 @@ mod tests {
     use crate::Stream;
     use crate::counters::DropReason;
     use crate::excerpt::{Budget, excerpt, tail};
-    use crate::line_scan::ScanDeadline;
-    use crate::pattern::LinePattern;
+    use crate::line_scan::{LinePattern, ScanDeadline};
     use crate::search::{ListingStyle, SearchContext, SearchRequest, Select, search};
     use crate::segment::SegmentStore;
     use crate::*;

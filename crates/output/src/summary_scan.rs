@@ -3,16 +3,16 @@
 
 use std::borrow::Cow;
 use std::io;
-use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use memchr::{memchr, memchr_iter, memchr2};
+use memchr::{memchr, memchr_iter, memchr2, memrchr};
 use shellyard_summary::{Summarizer, is_error_line};
 
 use crate::Stream;
-use crate::page::{ChunkStep, LogChunks, PageEnd, PageRequest};
+use crate::chunks::{LogChunks, More, TextBlock};
+use crate::page::{PageEnd, PageRequest};
 use crate::reader::BlockingReader;
 use crate::shared_log::LogSummary;
 use crate::views::{Charset, on_screen};
@@ -147,27 +147,28 @@ impl SummaryScan<'_> {
     /// Scans a range until the deadline, if there is one, but at least one block. Returns `true` if
     /// it reached the end of the range.
     fn scan_range(&mut self, range: Range<u64>, deadline: Option<Instant>) -> io::Result<bool> {
-        let reader = self.reader;
-        let chunks = reader.chunks(self.stream, range.start, range.end);
-        let mut blocks = DecodedBlocks::new(chunks, self.charset);
-        while let Some(block) = blocks.next()? {
-            self.scan_block(block)?;
+        let chunks = self.reader.chunks(self.stream, range.start, range.end);
+        let mut blocks = LineBlocks::new(chunks, range.start, self.charset);
+        let mut is_complete = true;
+        while blocks.advance()? {
+            self.scan_block(&blocks)?;
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                return Ok(block.end >= range.end);
+                is_complete = blocks.offset_at(blocks.length) >= range.end;
+                break;
             }
         }
-        Ok(true)
+        self.bytes += blocks.block.source_bytes();
+        Ok(is_complete)
     }
 
-    fn scan_block(&mut self, block: DecodedBlock<'_>) -> io::Result<()> {
-        self.bytes += block.source_bytes;
-        for line in lines_from(block.bytes, 0) {
-            let is_ended = line.end < block.bytes.len();
-            let bytes = &block.bytes[line.clone()];
+    fn scan_block(&mut self, blocks: &LineBlocks) -> io::Result<()> {
+        for line in blocks.lines() {
+            let is_ended = line.end < blocks.length;
+            let bytes = &blocks.bytes()[line.clone()];
             if let Some(open) = &mut self.open_line {
                 open.extend(bytes);
             } else {
-                let number = self.number_of(&block, &line)?;
+                let number = self.number_of(blocks, &line)?;
                 if is_ended {
                     self.read_line(number, bytes);
                 } else {
@@ -184,15 +185,14 @@ impl SummaryScan<'_> {
     }
 
     /// The number of a line. The index is asked only where the block is not contiguous.
-    fn number_of(&mut self, block: &DecodedBlock<'_>, line: &Range<usize>) -> io::Result<u64> {
+    fn number_of(&mut self, blocks: &LineBlocks, line: &Range<usize>) -> io::Result<u64> {
         let is_plain = self.charset == Charset::Utf8;
-        let offset =
-            if is_plain || line.start == 0 { Some(block.offset_of(line.start)) } else { None };
+        let offset = (is_plain || line.start == 0).then(|| blocks.offset_at(line.start));
         let number = match (self.next, offset) {
             (Some(next), Some(offset)) if next.offset == offset => next.number,
             (Some(next), None) if self.stream.is_none() => next.number,
             (_, Some(offset)) => self.reader.line_at(offset)?,
-            (_, None) => self.reader.line_at(block.offset_of(line.start))?,
+            (_, None) => self.reader.line_at(blocks.offset_at(line.start))?,
         };
         let after = offset.unwrap_or_default() + (line.end - line.start) as u64 + 1;
         self.next = Some(NextLine { number: number + 1, offset: after });
@@ -253,14 +253,15 @@ pub(crate) fn read_last_states(
     charset: Charset,
     most: usize,
 ) -> io::Result<Option<Vec<String>>> {
-    let mut blocks = DecodedBlocks::new(reader.chunks(None, range.start, range.end), charset);
+    let chunks = reader.chunks(None, range.start, range.end);
+    let mut blocks = LineBlocks::new(chunks, range.start, charset);
     let mut lines: Vec<String> = Vec::new();
     let mut open = OverlongLine { number: 0, kept: Vec::new() };
     let mut is_open = false;
-    while let Some(block) = blocks.next()? {
-        for line in lines_from(block.bytes, 0) {
-            open.extend(&block.bytes[line.clone()]);
-            is_open = line.end == block.bytes.len();
+    while blocks.advance()? {
+        for line in blocks.lines() {
+            open.extend(&blocks.bytes()[line.clone()]);
+            is_open = line.end == blocks.length;
             if open.kept.len() >= LINE_BYTES || lines.len() >= most {
                 return Ok(None);
             }
@@ -360,184 +361,57 @@ pub fn count_lines_and_errors(reader: &BlockingReader, stream: Stream) -> io::Re
     }
 }
 
-/// Whole lines, or a part of an overlong line.
-#[derive(Debug, Clone, Copy)]
-struct DecodedBlock<'a> {
-    /// The bytes, as UTF-8 if the log is in another character set.
-    bytes: &'a [u8],
-    /// The number of bytes in the log.
-    source_bytes: u64,
-    /// The offset in the log after the last byte.
-    end: u64,
-    charset: Charset,
-    /// The positions at which a chunk of the log, or a decoded line, starts, with their offsets in
-    /// the log.
-    starts: &'a [(usize, u64)],
-}
-
-impl DecodedBlock<'_> {
-    /// The offset in the log of the byte at `position`.
-    fn offset_of(&self, position: usize) -> u64 {
-        let after = self.starts.partition_point(|(start, _)| *start <= position);
-        match after.checked_sub(1).and_then(|index| self.starts.get(index)) {
-            Some((start, offset)) => {
-                offset + source_length(self.charset, &self.bytes[*start..position])
-            }
-            None => position as u64,
-        }
-    }
-}
-
-/// The number of bytes in the log of a decoded text. Exact only if all of it was valid.
-fn source_length(charset: Charset, decoded: &[u8]) -> u64 {
-    let text = || String::from_utf8_lossy(decoded);
-    let length = match charset {
-        Charset::Utf8 => decoded.len(),
-        Charset::Legacy(encoding) => encoding.encode(&text()).0.len(),
-        Charset::Wide(_) if charset.unit() == 2 => text().encode_utf16().count() * 2,
-        Charset::Wide(_) => text().chars().count() * charset.unit(),
-    };
-    length as u64
-}
-
 /// Reads the chunks of a log as large blocks of whole lines, in bounded memory.
 #[derive(Debug)]
-struct DecodedBlocks {
-    chunks: LogChunks,
-    charset: Charset,
-    buffer: Vec<u8>,
-    starts: Vec<(usize, u64)>,
-    /// The length of the last block in the buffer.
-    block_length: usize,
-    /// The decoded text of a block, for a log that is not in UTF-8.
-    decoded: Vec<u8>,
-    decoded_starts: Vec<(usize, u64)>,
+struct LineBlocks {
+    block: TextBlock,
+    more: More,
+    /// The length of the lines in the block, or of the part of an overlong line.
+    length: usize,
 }
 
-impl DecodedBlocks {
-    const fn new(chunks: LogChunks, charset: Charset) -> Self {
-        Self {
-            chunks,
-            charset,
-            buffer: Vec::new(),
-            starts: Vec::new(),
-            block_length: 0,
-            decoded: Vec::new(),
-            decoded_starts: Vec::new(),
-        }
+impl LineBlocks {
+    /// Starts before the first chunk, which is at `offset` or after it.
+    fn new(chunks: LogChunks, offset: u64, charset: Charset) -> Self {
+        let block = TextBlock::new(chunks, offset, charset);
+        Self { block, more: More::Maybe, length: 0 }
     }
 
-    /// The next block, which is not empty. Bytes after the last newline are in the last block.
-    fn next(&mut self) -> io::Result<Option<DecodedBlock<'_>>> {
-        self.drop_last_block();
-        let is_last = self.fill()?;
-        self.block_length = if is_last { self.buffer.len() } else { self.whole_lines() };
-        if self.block_length == 0 {
-            return Ok(None);
+    /// Moves to the next lines. Returns `false` if there are none. Bytes after the last newline are
+    /// in the last block.
+    fn advance(&mut self) -> io::Result<bool> {
+        if self.more == More::No {
+            return Ok(false);
         }
-        if self.charset == Charset::Utf8 {
-            return Ok(Some(self.source()));
-        }
-        self.decode();
-        let bytes = self.decoded.as_slice();
-        let starts = self.decoded_starts.as_slice();
-        Ok(Some(DecodedBlock { bytes, charset: self.charset, starts, ..self.source() }))
+        self.more = self.block.fill_by(BLOCK_BYTES, self.length)?;
+        let bytes = self.block.bytes();
+        self.length = match self.more {
+            More::Maybe => memrchr(b'\n', bytes).map_or(bytes.len(), |newline| newline + 1),
+            More::No => bytes.len(),
+        };
+        Ok(self.length > 0)
     }
 
-    /// The length of the whole lines in the buffer, or of the partial line if there is no whole
-    /// one.
-    fn whole_lines(&self) -> usize {
-        self.charset.last_line_end(&self.buffer).unwrap_or_else(|| match self.charset {
-            Charset::Utf8 => self.buffer.len(),
-            Charset::Legacy(_) | Charset::Wide(_) => self.charset.whole_characters(&self.buffer),
+    fn bytes(&self) -> &[u8] {
+        &self.block.bytes()[..self.length]
+    }
+
+    /// The lines, without their newlines.
+    fn lines(&self) -> impl Iterator<Item = Range<usize>> {
+        let bytes = self.bytes();
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            let rest = bytes.get(at..).filter(|rest| !rest.is_empty())?;
+            let line = at..at + memchr(b'\n', rest).unwrap_or(rest.len());
+            at = line.end + 1;
+            Some(line)
         })
     }
 
-    /// The block as it is in the log.
-    fn source(&self) -> DecodedBlock<'_> {
-        let bytes = &self.buffer[..self.block_length];
-        let end = self.source_offset(self.block_length - 1) + 1;
-        let charset = Charset::Utf8;
-        let source_bytes = self.block_length as u64;
-        DecodedBlock { bytes, source_bytes, end, charset, starts: &self.starts }
+    /// The offset in the log of the byte at `position`, which starts a line or ends the lines.
+    fn offset_at(&self, position: usize) -> u64 {
+        self.block.offsets().offset_at(position)
     }
-
-    /// The offset in the log of a position in the buffer.
-    fn source_offset(&self, position: usize) -> u64 {
-        let bytes = self.buffer.as_slice();
-        let starts = self.starts.as_slice();
-        DecodedBlock { bytes, source_bytes: 0, end: 0, charset: Charset::Utf8, starts }
-            .offset_of(position)
-    }
-
-    /// Decodes the block line by line, so that the offset of each line is known.
-    fn decode(&mut self) {
-        let mut decoded = mem::take(&mut self.decoded);
-        let mut starts = mem::take(&mut self.decoded_starts);
-        decoded.clear();
-        starts.clear();
-        let bytes = &self.buffer[..self.block_length];
-        let mut start = 0;
-        for end in self.charset.line_ends(bytes).chain([bytes.len()]) {
-            if start < end {
-                starts.push((decoded.len(), self.source_offset(start)));
-                decoded.extend_from_slice(self.charset.decode(&bytes[start..end]).0.as_bytes());
-            }
-            start = end;
-        }
-        self.decoded = decoded;
-        self.decoded_starts = starts;
-    }
-
-    fn drop_last_block(&mut self) {
-        let rest = self.source_offset(self.block_length);
-        self.buffer.drain(..self.block_length);
-        self.starts.retain(|(start, _)| *start > self.block_length);
-        for (start, _) in &mut self.starts {
-            *start -= self.block_length;
-        }
-        if !self.buffer.is_empty() && self.starts.first().is_none_or(|(start, _)| *start > 0) {
-            self.starts.insert(0, (0, rest));
-        }
-        self.block_length = 0;
-    }
-
-    /// Reads until a block is full. Returns `true` if the chunks ended before that.
-    fn fill(&mut self) -> io::Result<bool> {
-        while self.buffer.len() < BLOCK_BYTES {
-            match self.chunks.step()? {
-                ChunkStep::Chunk => {}
-                // Bytes after a hole do not belong to the line before it.
-                ChunkStep::Hole => {
-                    let is_open = self.buffer.last().is_some_and(|last| *last != b'\n');
-                    self.buffer.extend((is_open && self.charset == Charset::Utf8).then_some(b'\n'));
-                    continue;
-                }
-                ChunkStep::End => return Ok(true),
-            }
-            if let Some((offset, piece)) = self.chunks.chunk() {
-                self.starts.push((self.buffer.len(), offset));
-                self.buffer.extend_from_slice(piece);
-            }
-        }
-        Ok(false)
-    }
-}
-
-/// The lines from `at` on, without their newlines.
-fn lines_from(block: &[u8], at: usize) -> impl Iterator<Item = Range<usize>> {
-    let mut at = at;
-    std::iter::from_fn(move || {
-        let line = line_at(block, at)?;
-        at = line.end + 1;
-        Some(line)
-    })
-}
-
-/// The line that starts at `start`, without its newline; `None` at the end.
-fn line_at(block: &[u8], start: usize) -> Option<Range<usize>> {
-    let rest = block.get(start..).filter(|rest| !rest.is_empty())?;
-    Some(start..start + memchr(b'\n', rest).unwrap_or(rest.len()))
 }
 
 #[cfg(test)]

@@ -14,7 +14,8 @@ use super::query_plan::{JsonLineRange, JsonLineReader, NeededElements, QueryPlan
 use super::value::{JsonList, JsonText, JsonValue};
 
 use crate::Stream;
-use crate::line_scan::{More, ScanDeadline, TextBlock};
+use crate::chunks::{More, TextBlock};
+use crate::line_scan::ScanDeadline;
 use crate::reader::{BlockingReader, LogReader};
 use crate::views::Charset;
 

@@ -11,8 +11,8 @@ use jmespath::ast::Ast;
 use memchr::memchr;
 
 use super::{MAX_BYTES, QueryError};
-use crate::line_scan::{More, ScanDeadline, TextBlock};
-use crate::page::LogChunks;
+use crate::chunks::{LogChunks, More, TextBlock};
+use crate::line_scan::ScanDeadline;
 use crate::views::Charset;
 
 /// The most elements that are kept if only the first or the last ones are needed.

@@ -1,8 +1,9 @@
-//! The kind of a log's bytes: detects its character set and decodes them, or detects binary content
-//! and media types, and formats hexdumps.
+//! The kind of a log's bytes: detects its character set and decodes them, also line by line; or
+//! detects binary content and media types, and formats hexdumps.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
+use std::ops::Range;
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{DecoderResult, Encoding, UTF_8};
@@ -435,6 +436,90 @@ fn printable(byte: u8) -> char {
     if byte.is_ascii_graphic() || byte == b' ' { char::from(byte) } else { '.' }
 }
 
+/// The length up to which an unfinished line is held back.
+const HELD_BYTES: usize = 64 * 1024;
+/// A longer line is decoded in parts, so that offsets inside it are known too.
+const PART_BYTES: usize = 4 * 1024;
+
+/// Decodes output in another character set to UTF-8, line by line, so that each line keeps its
+/// offset in the log. An unfinished line is held back until [`LineDecoder::end`], unless it is over
+/// 64 KiB.
+#[derive(Debug)]
+pub(crate) struct LineDecoder {
+    charset: Charset,
+    /// The bytes that are held back.
+    held: Vec<u8>,
+    /// The offset of the held bytes in the log.
+    held_at: u64,
+}
+
+/// A line, or a part of a long line: its range in the log, and its text with the newline.
+pub(crate) type DecodedPart = (Range<u64>, String);
+
+impl LineDecoder {
+    /// Returns `None` for UTF-8, which needs no decoder.
+    pub(crate) fn for_charset(charset: Charset) -> Option<Self> {
+        match charset {
+            Charset::Utf8 => None,
+            Charset::Legacy(_) | Charset::Wide(_) => {
+                Some(Self { charset, held: Vec::new(), held_at: 0 })
+            }
+        }
+    }
+
+    /// Adds the bytes at `offset` of the log, or of the stream that is read.
+    pub(crate) fn add(&mut self, offset: u64, chunk: &[u8]) -> Vec<DecodedPart> {
+        let before = self.held.len();
+        if before == 0 {
+            self.held_at = offset;
+        }
+        self.held.extend_from_slice(chunk);
+        let whole = match self.charset.last_line_end(&self.held) {
+            Some(end) => end,
+            None if self.held.len() >= HELD_BYTES => self.charset.whole_characters(&self.held),
+            None => 0,
+        };
+        // The held bytes may not be adjacent to the chunk.
+        let start = self.held_at;
+        let offset_at = |index: usize| match index.checked_sub(before) {
+            Some(in_piece) => offset + in_piece as u64,
+            None => start + index as u64,
+        };
+        let decoded = decode_parts(self.charset, &self.held[..whole], offset_at);
+        self.held.drain(..whole);
+        self.held_at = offset_at(whole);
+        decoded
+    }
+
+    /// Decodes the held bytes: nothing follows that belongs to them.
+    pub(crate) fn end(&mut self) -> Vec<DecodedPart> {
+        let held = std::mem::take(&mut self.held);
+        decode_parts(self.charset, &held, |index| self.held_at + index as u64)
+    }
+}
+
+fn decode_parts(
+    charset: Charset,
+    bytes: &[u8],
+    offset_at: impl Fn(usize) -> u64,
+) -> Vec<DecodedPart> {
+    let ends = charset.line_ends(bytes).chain(std::iter::once(bytes.len()));
+    let mut decoded = Vec::new();
+    let mut at = 0;
+    for end in ends {
+        while at < end {
+            let part = &bytes[at..end.min(at + PART_BYTES)];
+            let is_last = at + part.len() == end;
+            let length = if is_last { part.len() } else { charset.whole_characters(part) };
+            let text = charset.decode(&part[..length]).0.into_owned();
+            // The offset after the last byte: the next byte may not be adjacent.
+            decoded.push((offset_at(at)..offset_at(at + length - 1) + 1, text));
+            at += length;
+        }
+    }
+    decoded
+}
+
 #[cfg(test)]
 mod tests {
     use encoding_rs::{
@@ -718,5 +803,32 @@ mod tests {
         let offsets: Vec<&str> =
             dumped.lines().map(|line| line.split(' ').next().unwrap()).collect();
         assert_eq!(offsets, ["00000005", "100000000", "100000010", "100000011"]);
+    }
+
+    #[test]
+    fn decoded_lines_are_whole_for_any_chunks() {
+        let bytes = utf16le("\u{feff}one\nzwölf 😀\nrest");
+        for cut in 0..bytes.len() {
+            let mut decoder = LineDecoder::for_charset(Charset::Wide(Wide::Utf16Le)).unwrap();
+            let (first, second) = bytes.split_at(cut);
+            let mut lines = decoder.add(0, first);
+            // Simulates another stream that wrote 100 bytes in between.
+            lines.extend(decoder.add(cut as u64 + 100, second));
+            lines.extend(decoder.end());
+            let texts: Vec<&str> = lines.iter().map(|(_, text)| text.as_str()).collect();
+            assert_eq!(texts, ["one\n", "zwölf 😀\n", "rest"], "{cut}");
+            let apart = |offset: u64| if offset < cut as u64 { offset } else { offset + 100 };
+            assert_eq!(lines[1].0.start, apart(10), "{cut}");
+        }
+    }
+
+    #[test]
+    fn an_endless_line_is_decoded_in_parts() {
+        let bytes = utf16le(&"😀".repeat(40_000));
+        let mut decoder = LineDecoder::for_charset(Charset::Wide(Wide::Utf16Le)).unwrap();
+        let parts = decoder.add(0, &bytes);
+        assert!(parts.windows(2).all(|pair| pair[0].0.end == pair[1].0.start));
+        let text: String = parts.into_iter().map(|(_, text)| text).collect();
+        assert_eq!(text, "😀".repeat(40_000));
     }
 }

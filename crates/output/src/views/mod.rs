@@ -12,7 +12,7 @@ mod text;
 pub use charset::{Charset, hexdump, hexdump_extents, is_binary, is_binary_in, mime};
 pub use text::{Ansi, Fold, LongLines, TextView, ViewOptions, render_text, render_text_in};
 
-pub(crate) use charset::SAMPLE_BYTES;
+pub(crate) use charset::{DecodedPart, LineDecoder, SAMPLE_BYTES};
 pub(crate) use screen::on_screen;
 pub(crate) use text::{LINE_CHARS, RenderedLine, render_lines};
 
