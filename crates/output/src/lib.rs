@@ -41,7 +41,6 @@ mod counters;
 mod durable_writer;
 mod export;
 mod failure_sections;
-mod follow;
 mod index;
 mod line_scan;
 mod log;
@@ -73,16 +72,15 @@ pub mod pattern {
 
 pub use compression::{CompressionTask, LogCompressor};
 pub use counters::{Counters, DropReason, SpillOperation, Tier};
-pub use export::{
-    GzipError, Gzipped, Hole, HoleReason, LogRange, LogRangeRequest, RawReader, gzip,
-};
-pub use follow::{FollowedStreams, LogPiece, StartAt};
+pub use export::{GzipError, Gzipped, LogRange, LogRangeRequest, RawReader, gzip};
 pub use index::{LostBytes, Stream};
 pub use line_scan::{ScanDeadline, ScanGuard};
 pub use log::{
     AppendFrom, LogBounds, LogStorage, LogWriter, open_bounded_log, open_durable_log, open_log,
 };
-pub use page::{LogPage, PageEnd, PageRequest};
+pub use page::{
+    FollowedStreams, Hole, HoleReason, LogPage, LogPiece, PageEnd, PageRequest, StartAt,
+};
 pub use quota::{
     CapSource, Quota, QuotaLimits, ReclaimOutcome, Shortage, TenantQuota, TenantUsage,
 };
