@@ -359,7 +359,8 @@ pub(crate) struct TextBlock {
     buffer: Vec<u8>,
     filled: usize,
     spans: OffsetMap,
-    source_bytes: u64,
+    /// The bytes of the log that were added so far.
+    pub(crate) source_bytes: u64,
 }
 
 impl TextBlock {
@@ -389,11 +390,6 @@ impl TextBlock {
     /// if it is not in the block.
     pub(crate) fn position_at(&self, offset: u64) -> usize {
         self.spans.position_at(offset).min(self.filled)
-    }
-
-    /// The bytes of the log that were added so far.
-    pub(crate) const fn source_bytes(&self) -> u64 {
-        self.source_bytes
     }
 
     /// Removes the bytes before `keep_from` and adds a block of new ones. Returns whether more may

@@ -14,7 +14,7 @@ use tokio::sync::{Semaphore, oneshot};
 use zstd::bulk::Compressor;
 use zstd::zstd_safe::CParameter;
 
-use crate::counters::{Counters, SpillOperation};
+use crate::counters::SpillOperation;
 use crate::read_memory::{CachedPart, FrameCache, FrameKey};
 use crate::segment::LogSegment;
 use crate::spill::{SpillDir, SpillFile};
@@ -23,20 +23,20 @@ use crate::spill::{SpillDir, SpillFile};
 const FRAME_BYTES: u64 = 128 * 1024;
 /// The largest frame, for a very large log.
 const MAX_FRAME_BYTES: u64 = 1024 * 1024;
-/// FrameEncoder of one log. Bounds the table of their ends to 512 KiB.
+/// Frames of one log. Bounds the table of their ends to 512 KiB.
 const MAX_FRAMES: u64 = 64 * 1024;
 /// The zstd level. A higher level takes twice the time to make logs a hundredth smaller.
 const LEVEL: i32 = 1;
-/// FrameEncoder that are tried first, spread over the log.
+/// Frames that are tried first, spread over the log.
 const SAMPLES: u64 = 8;
 
 /// The bytes of one closed log, compressed. Offsets are those of the uncompressed log.
 #[derive(Debug)]
 pub(crate) struct CompressedLog {
-    file: SpillFile,
+    pub(crate) file: SpillFile,
     raw_bytes: u64,
     /// The size of the file.
-    stored_bytes: u64,
+    pub(crate) stored_bytes: u64,
     /// The frames; `None` if they are read from the file when they are needed.
     table: Option<FrameTable>,
     cache: Arc<FrameCache>,
@@ -58,7 +58,6 @@ impl UncompressedLog {
     pub(crate) fn compress(
         &self,
         into: SpillFile,
-        cache: &Arc<FrameCache>,
         wanted: impl Fn() -> bool,
     ) -> io::Result<Option<CompressedLog>> {
         let Some(frame_bytes) = frame_bytes(self.bytes) else { return Ok(None) };
@@ -89,7 +88,7 @@ impl UncompressedLog {
             None => {
                 drop(written);
                 into.end_writing();
-                CompressedLog::new(into, self.bytes, end, Some(table), cache)
+                CompressedLog::new(into, self.bytes, end, Some(table))
             }
             Some((log, part)) => {
                 let encoded = table.encode(self.bytes);
@@ -98,7 +97,7 @@ impl UncompressedLog {
                 // From here on a server that starts finds the compressed file.
                 let file = into.rename(log, part)?;
                 file.end_writing();
-                CompressedLog::new(file, self.bytes, end + encoded.len() as u64, None, cache)
+                CompressedLog::new(file, self.bytes, end + encoded.len() as u64, None)
             }
         };
         Ok(Some(compressed))
@@ -161,21 +160,15 @@ impl<'a> FrameEncoder<'a> {
 }
 
 impl CompressedLog {
-    fn new(
-        file: SpillFile,
-        raw_bytes: u64,
-        stored_bytes: u64,
-        table: Option<FrameTable>,
-        cache: &Arc<FrameCache>,
-    ) -> Self {
+    fn new(file: SpillFile, raw_bytes: u64, stored_bytes: u64, table: Option<FrameTable>) -> Self {
+        let cache = Arc::clone(file.dir_handle().frame_cache());
         let number = cache.number_for_log();
-        Self { file, raw_bytes, stored_bytes, table, cache: Arc::clone(cache), number }
+        Self { file, raw_bytes, stored_bytes, table, cache, number }
     }
 
     /// The compressed form of a durable log, as it was recorded. Does not touch the disk.
     pub(crate) fn closed(file: SpillFile, raw_bytes: u64, stored_bytes: u64) -> Self {
-        let cache = Arc::clone(file.dir_handle().frame_cache());
-        Self::new(file, raw_bytes, stored_bytes, None, &cache)
+        Self::new(file, raw_bytes, stored_bytes, None)
     }
 
     /// Opens the compressed form of a durable log of `raw_bytes`. `None` if it does not exist or is
@@ -205,36 +198,6 @@ impl CompressedLog {
     /// `true` if the file of a durable log has the size that was recorded.
     pub(crate) fn is_whole(&self) -> io::Result<bool> {
         Ok(self.table.is_some() || self.file.length()? == self.stored_bytes)
-    }
-
-    /// `true` if the file stays for the next server.
-    pub(crate) const fn is_durable(&self) -> bool {
-        self.file.log_part().is_some()
-    }
-
-    pub(crate) fn dir_handle(&self) -> SpillDir {
-        self.file.dir_handle()
-    }
-
-    /// Removes the file as soon as nobody reads it any more.
-    pub(crate) fn remove_on_drop(&self) {
-        self.file.remove_on_drop();
-    }
-
-    pub(crate) fn counters(&self) -> &Counters {
-        self.file.counters()
-    }
-
-    /// The size on the disk.
-    #[must_use]
-    pub(crate) const fn stored_bytes(&self) -> u64 {
-        self.stored_bytes
-    }
-
-    /// Fills `buffer` with the stored frames, from this offset of the file on.
-    #[cfg(test)]
-    fn read_stored_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        self.file.open()?.read_exact_at(buffer, offset)
     }
 
     /// Fills `buffer` with the log's bytes at `offset`.
@@ -312,7 +275,6 @@ pub struct LogCompressor {
 struct CompressorShared {
     from_bytes: u64,
     dir: SpillDir,
-    cache: Arc<FrameCache>,
     /// One permit: one log at a time.
     turn: Semaphore,
 }
@@ -329,8 +291,7 @@ impl LogCompressor {
     #[must_use]
     pub fn new(from_bytes: u64, dir: SpillDir) -> Self {
         let turn = Semaphore::new(1);
-        let cache = Arc::clone(dir.frame_cache());
-        Self { shared: Arc::new(CompressorShared { from_bytes, dir, cache, turn }) }
+        Self { shared: Arc::new(CompressorShared { from_bytes, dir, turn }) }
     }
 
     /// The task for these segments of a closed log; `None` if the log is small or in memory.
@@ -388,7 +349,7 @@ impl CompressorShared {
             .dir
             .create_file()
             .and_then(|file| {
-                let compressed = raw.compress(file, &self.cache, is_wanted);
+                let compressed = raw.compress(file, is_wanted);
                 self.dir.counters().checked(SpillOperation::Compress, compressed)
             })
             .unwrap_or_else(|error| {
@@ -398,12 +359,12 @@ impl CompressorShared {
         let Some(compressed) = compressed else { return };
         match part.upgrade() {
             Some(segment) => {
-                let stored = compressed.stored_bytes();
+                let stored = compressed.stored_bytes;
                 segment.replace_spilled(raw.bytes, compressed);
                 self.dir.counters().add_compressed(raw.bytes, stored);
             }
             // The log was freed meanwhile, or the server ends and the uncompressed file stays.
-            None => compressed.remove_on_drop(),
+            None => compressed.file.remove_on_drop(),
         }
     }
 }
@@ -511,6 +472,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::segment::SegmentStore;
     use crate::{
         LogCompressor, LogReader, LogStorage, PageEnd, PageRequest, SpillDir, Stream, open_log,
     };
@@ -555,7 +517,7 @@ mod tests {
     }
 
     fn compress(bytes: &[u8]) -> Option<CompressedLog> {
-        raw(bytes).compress(new_file(), &Arc::default(), || true).unwrap()
+        raw(bytes).compress(new_file(), || true).unwrap()
     }
 
     /// A closed log in a spill file, with alternating streams.
@@ -624,8 +586,8 @@ mod tests {
     fn the_file_is_plain_zstd_from_its_start_to_its_end() {
         let bytes = text(1_000_000);
         let compressed = compress(&bytes).unwrap();
-        let mut stored = vec![0; compressed.stored_bytes() as usize];
-        compressed.read_stored_at(0, &mut stored).unwrap();
+        let mut stored = vec![0; compressed.stored_bytes as usize];
+        compressed.file.open().unwrap().read_exact_at(&mut stored, 0).unwrap();
         assert_eq!(compressed.file.length().unwrap(), stored.len() as u64);
         assert!(stored.len() * 3 < bytes.len(), "{}", stored.len());
         assert!(zstd::decode_all(stored.as_slice()).unwrap() == bytes);
@@ -646,9 +608,7 @@ mod tests {
             asked.set(asked.get() + 1);
             asked.get() < 3
         };
-        assert!(
-            raw(&text(2_000_000)).compress(new_file(), &Arc::default(), wanted).unwrap().is_none()
-        );
+        assert!(raw(&text(2_000_000)).compress(new_file(), wanted).unwrap().is_none());
         assert_eq!(asked.get(), 3);
     }
 
@@ -658,7 +618,7 @@ mod tests {
         let ends = &compressed.table.as_ref().unwrap().ends;
         let middle = ends[0] + (ends[1] - ends[0]) / 2;
         let mut byte = [0];
-        compressed.read_stored_at(middle, &mut byte).unwrap();
+        compressed.file.open().unwrap().read_exact_at(&mut byte, middle).unwrap();
         compressed.file.open().unwrap().write_all_at(&[byte[0] ^ 0x40], middle).unwrap();
         let mut buffer = [0; 10];
         assert!(compressed.read_at(FRAME_BYTES, &mut buffer).is_err());
@@ -675,11 +635,16 @@ mod tests {
         assert_eq!(frame_bytes((64 << 30) + 1), None);
     }
 
+    fn is_compressed(reader: &LogReader) -> bool {
+        let segments = reader.log.segments();
+        matches!(segments[0].lock().store, SegmentStore::Compressed(_))
+    }
+
     /// Reads the log repeatedly, until it was read twice after it was compressed.
     fn read_until_compressed(reader: &LogReader, before: &Vec<(Vec<u8>, u64)>) {
         let mut rounds_after = 0;
         while rounds_after < 2 {
-            rounds_after += usize::from(reader.compressed().is_some());
+            rounds_after += usize::from(is_compressed(reader));
             assert!(everything(reader) == *before);
         }
     }
@@ -720,7 +685,7 @@ mod tests {
             closed_log(&text(90_000), dir.path()).compression_task(&compressor).is_none(),
             "small"
         );
-        let log = Arc::downgrade(&reader.shared_log().segments()[0]);
+        let log = Arc::downgrade(&reader.log.segments()[0]);
         drop((writer, reader));
         assert_eq!(log.strong_count(), 0, "waiting for its turn holds nothing");
         task.run().await;
@@ -739,7 +704,7 @@ mod tests {
             .expect("large enough")
             .run()
             .await;
-        assert!(reader.compressed().is_none());
+        assert!(!is_compressed(&reader));
         assert!(reader.blocking().read(0..bytes.len() as u64).unwrap() == bytes);
     }
 

@@ -25,7 +25,7 @@ pub(crate) struct DurableWriter {
     name: LogName,
     pub(crate) positions: PositionWriter,
     /// `false` once the kernel has refused to move bytes from the pipe to the file.
-    can_splice: bool,
+    pub(crate) can_splice: bool,
 }
 
 /// The place of the next byte of a durable log.
@@ -54,10 +54,6 @@ pub(crate) enum Spliced {
 impl DurableWriter {
     pub(crate) const fn new(name: LogName, positions: PositionWriter) -> Self {
         Self { name, positions, can_splice: true }
-    }
-
-    pub(crate) const fn can_splice(&self) -> bool {
-        self.can_splice
     }
 
     /// Stores the bytes in the file, and in memory while they are few. If the file does not take
@@ -195,7 +191,7 @@ impl DurableWriter {
 
     /// Ends the writing of the positions of a closed log, unless only memory holds some bytes.
     pub(crate) fn end_positions(&self, log: &SharedLog) {
-        if let Some(file) = self.positions.file()
+        if let Some(file) = &self.positions.file
             && !log.has_unstored()
         {
             file.end_writing();
@@ -227,7 +223,7 @@ impl DurableWriter {
         {
             return Ok(Arc::clone(file));
         }
-        let part = FilePart::Segment(place.segment.start().offset);
+        let part = FilePart::Segment(place.segment.start.offset);
         let file = Arc::new(place.dir.create_named(&self.name, part)?);
         if let SegmentStore::Durable(store) = &mut place.segment.lock().store {
             store.file = Some(Arc::clone(&file));
@@ -240,7 +236,7 @@ impl DurableWriter {
         if self.positions.is_written() {
             return Ok(());
         }
-        let had_file = self.positions.file().is_some();
+        let had_file = self.positions.file.is_some();
         let bytes = self.positions.unpaid_bytes();
         place.segment.take_room(bytes)?;
         let make_file = || place.dir.create_named(&self.name, FilePart::Positions);
@@ -248,7 +244,7 @@ impl DurableWriter {
             place.segment.lock().charge.put_back(Tier::Disk, bytes as u64);
             drop_reason(&error)
         });
-        if !had_file && let Some(file) = self.positions.file() {
+        if !had_file && let Some(file) = &self.positions.file {
             for segment in place.log.segments() {
                 segment.lock().positions = Some(Arc::clone(file));
             }

@@ -119,15 +119,11 @@ pub(crate) type NumberedRun = (u64, StreamRun);
 /// The records that no longer change, in a file. Readers search it without a lock.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StoredRuns {
-    file: Option<Arc<SpillFile>>,
+    pub(crate) file: Option<Arc<SpillFile>>,
     count: u64,
 }
 
 impl StoredRuns {
-    pub(crate) fn file(&self) -> Option<Arc<SpillFile>> {
-        self.file.clone()
-    }
-
     /// Finds the last run for which `holds` is true; it must hold for a prefix of all runs.
     pub(crate) fn find(
         &self,
@@ -191,7 +187,7 @@ impl StoredRuns {
 /// of the segment. Only the last run of `recent` still grows, so it is never in the file.
 #[derive(Debug, Default)]
 pub(crate) struct RunIndex {
-    stored: StoredRuns,
+    pub(crate) stored: StoredRuns,
     recent: Vec<StreamRun>,
     last: LastRun,
 }
@@ -205,10 +201,6 @@ enum LastRun {
 }
 
 impl RunIndex {
-    pub(crate) fn stored(&self) -> &StoredRuns {
-        &self.stored
-    }
-
     /// The number of bytes of `stream` that the next [`RunIndex::add`] may add.
     pub(crate) fn room_for(&self, stream: Stream) -> usize {
         match self.recent.last() {

@@ -152,7 +152,7 @@ pub(crate) struct LineScan<'a> {
     /// The offset of the newest overlong line.
     long_start: u64,
     /// The offset of the last line, once it is known to be unfinished.
-    open_line: Option<u64>,
+    pub(crate) open_line: Option<u64>,
 }
 
 /// The state of a line that is longer than a block.
@@ -215,11 +215,6 @@ impl<'a> LineScan<'a> {
     /// The offset of the next byte to scan.
     pub(crate) fn reached(&self) -> u64 {
         self.block.offsets().offset_at(self.lines.start)
-    }
-
-    /// The offset of a last line without a newline, once everything was scanned.
-    pub(crate) const fn open_line(&self) -> Option<u64> {
-        self.open_line
     }
 
     fn group(&self, kind: LineKind, place: Range<usize>) -> LineGroup<'_> {

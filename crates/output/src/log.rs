@@ -14,7 +14,7 @@ use tokio::time::sleep;
 use super::durable_writer::{DurableBytes, DurableWriter, Spliced, WritePlace, push_bounded};
 use super::index::GapKind;
 use super::segment::{LogSegment, SegmentStore};
-use super::shared_log::{KeepOutput, LogContent, LogProgress, SharedLog};
+use super::shared_log::{KeepOutput, LogContent, LogProgress, PublishedProgress, SharedLog};
 use crate::Stream;
 use crate::counters::{DropReason, SpillOperation, Tier};
 use crate::durable_writer::{PipeState, StoredPrefix, drop_reason, pipe_state, write_prefix};
@@ -126,6 +126,7 @@ impl LogWriter {
     ) -> (Self, LogReader) {
         let segment = Arc::clone(content.last());
         let (published, progress) = watch::channel(now);
+        let progress = PublishedProgress::Open(progress);
         let spill_dir = settings.spill_dir.clone();
         let log = Arc::new(SharedLog::new(content, progress, bounds.quota.clone(), spill_dir));
         let writer = Self {
@@ -204,7 +205,7 @@ impl LogWriter {
     #[must_use]
     pub fn fits_memory(&self, bytes: usize) -> bool {
         let inner = self.segment.lock();
-        let end = self.bounds.keep.segment_end(self.segment.start().offset);
+        let end = self.bounds.keep.segment_end(self.segment.start.offset);
         let fits_part = end.saturating_sub(self.now.total_bytes) >= bytes as u64;
         let fits = match &inner.store {
             SegmentStore::Memory(memory) => memory.len() + bytes <= self.settings.memory_bytes,
@@ -341,7 +342,7 @@ impl LogWriter {
     /// The number of bytes that the segment can still take. Starts a new segment if this one is
     /// full.
     fn room_in_segment(&mut self) -> usize {
-        let end = self.bounds.keep.segment_end(self.segment.start().offset);
+        let end = self.bounds.keep.segment_end(self.segment.start.offset);
         if self.now.total_bytes >= end {
             self.start_segment();
             return self.room_in_segment();
@@ -362,7 +363,7 @@ impl LogWriter {
         let charge = self.bounds.quota.open_charge();
         self.segment = Arc::new(LogSegment::new(start, store, charge));
         if let Some(durable) = &self.durable {
-            self.segment.lock().positions = durable.positions.file().cloned();
+            self.segment.lock().positions = durable.positions.file.clone();
         }
         let left = self.log.push_segment(Arc::clone(&self.segment));
         if let Some(segment) = left {
@@ -393,7 +394,7 @@ impl LogWriter {
             let mut inner = self.segment.lock();
             let index = inner.index_mut();
             let Some(overdue) = index.overdue() else { return Ok(()) };
-            (index.stored().clone(), overdue.to_vec())
+            (index.stored.clone(), overdue.to_vec())
         };
         let bytes = runs.len() * RECORD_BYTES;
         self.segment.take_room(bytes)?;
@@ -539,7 +540,7 @@ impl LogWriter {
         block: &mut Vec<u8>,
     ) -> io::Result<AppendFrom> {
         block.clear();
-        if self.now.closed || !self.durable.as_ref().is_some_and(|durable| durable.can_splice()) {
+        if self.now.closed || !self.durable.as_ref().is_some_and(|durable| durable.can_splice) {
             return Ok(AppendFrom::ReadInstead);
         }
         let available = match pipe_state(pipe)? {
@@ -860,7 +861,7 @@ mod tests {
             };
             (store, inner.index_mut().memory_bytes())
         };
-        let parts = reader.shared_log().segments();
+        let parts = reader.log.segments();
         parts.iter().map(of_part).fold((0, 0), |sum, part| (sum.0 + part.0, sum.1 + part.1))
     }
 

@@ -314,7 +314,7 @@ impl LogReader {
     /// Waits until more than `seen` bytes were lost, or the log is closed. Dropping the future loses
     /// nothing.
     pub async fn wait_for_loss(&self, seen: u64) {
-        let Some(mut progress) = self.shared_log().watch_progress() else { return };
+        let Some(mut progress) = self.log.watch_progress() else { return };
         let is_past = |now: &LogProgress| now.closed || now.dropped_bytes > seen;
         // An error means that the writer is gone, which ends the wait as well.
         progress.wait_for(is_past).await.ok();
@@ -323,7 +323,7 @@ impl LogReader {
     /// The next bytes that were lost right before an offset, after the first `known` of them.
     #[must_use]
     pub fn find_loss(&self, offset: u64, known: u64) -> Option<LostBytes> {
-        self.shared_log().find_loss(offset, known)
+        self.log.find_loss(offset, known)
     }
 
     /// Returns the position of a start now.
@@ -349,7 +349,7 @@ impl BlockingReader {
         let total = progress.bytes_of(only);
         // The stream of lost bytes is not known.
         if only.is_none()
-            && let Some(lost) = log.find_loss(from, known_lost)
+            && let Some(lost) = log.log.find_loss(from, known_lost)
         {
             return Ok(LogPiece::Lost(lost));
         }
@@ -473,7 +473,8 @@ impl BlockingReader {
         stream: Option<Stream>,
         range: Range<u64>,
     ) -> io::Result<Vec<Hole>> {
-        let cuts = self.file_cuts();
+        let segments = self.log.segments();
+        let cuts: Vec<FileCut> = segments.iter().filter_map(|segment| segment.cut()).collect();
         let mut holes = Vec::new();
         let mut from = range.start;
         while let Some(found) = self.first_hole(stream, from..range.end)? {

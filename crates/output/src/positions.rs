@@ -188,7 +188,7 @@ fn read_up_to(file: &File, buffer: &mut [u8], at: u64) -> io::Result<usize> {
 /// Writes the records of one log. Records that cannot be written wait for the next attempt.
 #[derive(Debug)]
 pub(crate) struct PositionWriter {
-    file: Option<Arc<SpillFile>>,
+    pub(crate) file: Option<Arc<SpillFile>>,
     /// The number of records in the file.
     written: u64,
     /// The last record in the file, if this writer wrote it.
@@ -207,10 +207,6 @@ impl PositionWriter {
     /// Goes on after this many records.
     pub(crate) const fn resume(file: Arc<SpillFile>, written: u64, stream: Stream) -> Self {
         Self { file: Some(file), written, last: None, pending: Vec::new(), stream }
-    }
-
-    pub(crate) const fn file(&self) -> Option<&Arc<SpillFile>> {
-        self.file.as_ref()
     }
 
     /// Sets the stream of the byte at this offset.

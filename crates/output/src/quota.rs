@@ -160,8 +160,7 @@ impl Quota {
     /// The usage of this tenant.
     #[must_use]
     pub fn tenant_usage(&self, tenant: &str) -> TenantUsage {
-        let tenants = self.tenants();
-        tenants.usage(tenant)
+        self.tenants().usage(tenant)
     }
 
     /// The usage of every tenant that has a log or a limit of its own.
@@ -281,7 +280,7 @@ impl TenantQuota {
         bytes: usize,
         wait: Duration,
     ) -> Result<ReadPermit, ReadBusy> {
-        self.quota.reads.reserve(from, self.account.usage.read_queue(), bytes, wait).await
+        self.quota.reads.reserve(from, &self.account.usage.read_queue, bytes, wait).await
     }
 
     /// Opens a charge that holds nothing yet.
@@ -346,7 +345,7 @@ impl TenantQuota {
 pub(crate) struct QuotaCharge {
     tenant_quota: TenantQuota,
     reserved: u64,
-    held: BytesByTier,
+    pub(crate) held: BytesByTier,
 }
 
 impl QuotaCharge {
@@ -379,11 +378,6 @@ impl QuotaCharge {
 
     pub(crate) fn counters(&self) -> &Counters {
         self.tenant_quota.counters()
-    }
-
-    #[cfg(test)]
-    pub(crate) const fn held(&self) -> &BytesByTier {
-        &self.held
     }
 
     /// Releases the quota that was reserved ahead. For a segment that gets no more bytes.
@@ -450,10 +444,6 @@ impl UsageCounter {
             last_failed_reclaim,
             read_queue,
         }
-    }
-
-    const fn read_queue(&self) -> &Semaphore {
-        &self.read_queue
     }
 
     fn limit(&self) -> u64 {
@@ -530,37 +520,28 @@ impl UsageCounter {
 #[derive(Debug)]
 pub(crate) struct BytesByTier {
     counters: Arc<Counters>,
-    memory: u64,
-    disk: u64,
-    compressed: u64,
+    /// In the order of [`Tier::ALL`].
+    pub(crate) bytes: [u64; Tier::ALL.len()],
 }
 
 impl BytesByTier {
     const fn new(counters: Arc<Counters>) -> Self {
-        Self { counters, memory: 0, disk: 0, compressed: 0 }
+        Self { counters, bytes: [0; Tier::ALL.len()] }
     }
 
-    const fn total(&self) -> u64 {
-        self.memory + self.disk + self.compressed
-    }
-
-    pub(crate) const fn bytes_in(&self, tier: Tier) -> u64 {
-        match tier {
-            Tier::Memory => self.memory,
-            Tier::Disk => self.disk,
-            Tier::Compressed => self.compressed,
-        }
+    fn total(&self) -> u64 {
+        self.bytes.iter().sum()
     }
 
     fn add(&mut self, tier: Tier, bytes: u64) {
-        *self.bytes_in_mut(tier) += bytes;
+        self.bytes[tier as usize] += bytes;
         self.counters.add_stored(tier, bytes);
     }
 
     /// Removes this many bytes, or all that the tier has. Returns the number.
     fn remove(&mut self, tier: Tier, bytes: u64) -> u64 {
-        let bytes = bytes.min(self.bytes_in(tier));
-        *self.bytes_in_mut(tier) -= bytes;
+        let bytes = bytes.min(self.bytes[tier as usize]);
+        self.bytes[tier as usize] -= bytes;
         self.counters.remove_stored(tier, bytes);
         bytes
     }
@@ -570,20 +551,12 @@ impl BytesByTier {
         let bytes = self.remove(from, bytes);
         self.add(to, bytes);
     }
-
-    const fn bytes_in_mut(&mut self, tier: Tier) -> &mut u64 {
-        match tier {
-            Tier::Memory => &mut self.memory,
-            Tier::Disk => &mut self.disk,
-            Tier::Compressed => &mut self.compressed,
-        }
-    }
 }
 
 impl Drop for BytesByTier {
     fn drop(&mut self) {
         for tier in Tier::ALL {
-            self.counters.remove_stored(tier, self.bytes_in(tier));
+            self.counters.remove_stored(tier, self.bytes[tier as usize]);
         }
     }
 }

@@ -9,11 +9,10 @@ use tokio::task::spawn_blocking;
 
 use super::recovery::ClosedLog;
 use super::segment::LogExtent;
-use super::shared_log::{LogProgress, LogSnapshot, LogSummary, SharedLog};
+use super::shared_log::{LogProgress, LogSnapshot, SharedLog};
 use crate::Stream;
 use crate::chunks::{Direction, LogChunks};
 use crate::compression::{CompressionTask, LogCompressor};
-use crate::index::{FileCut, LostBytes};
 use crate::page::{
     BytesAfterPage, LogPage, PageEnd, PageRequest, TailLimits, cut_page, tail_start,
 };
@@ -28,7 +27,7 @@ const SMALL_LOG: u64 = 256 * 1024;
 /// None of its methods waits for the disk on a thread of the runtime.
 #[derive(Debug, Clone)]
 pub struct LogReader {
-    log: Arc<SharedLog>,
+    pub(crate) log: Arc<SharedLog>,
 }
 
 impl LogReader {
@@ -129,11 +128,6 @@ impl LogReader {
         self.progress().total_bytes <= SMALL_LOG && self.log.is_in_memory()
     }
 
-    #[cfg(test)]
-    pub(crate) fn compressed(&self) -> Option<Arc<super::compression::CompressedLog>> {
-        self.log.segments().first()?.compressed()
-    }
-
     /// The task of compressing this log; `None` while it is open, small or in memory.
     #[must_use]
     pub fn compression_task(&self, compressor: &LogCompressor) -> Option<CompressionTask> {
@@ -157,7 +151,7 @@ impl LogReader {
     /// the runtime get one from [`LogReader::read_with`].
     #[must_use]
     pub fn blocking(&self) -> BlockingReader {
-        BlockingReader::new(Arc::clone(&self.log))
+        BlockingReader { log: Arc::clone(&self.log), snapshot: None }
     }
 
     /// The state of a closed durable log, from which `open_closed_log` opens it again in the next
@@ -174,10 +168,6 @@ impl LogReader {
         for segment in self.log.segments() {
             segment.remove_files();
         }
-    }
-
-    pub(crate) fn shared_log(&self) -> &SharedLog {
-        &self.log
     }
 }
 
@@ -207,16 +197,12 @@ pub async fn scan_with<T: Send + 'static>(
 /// [`LogReader::read_with`]: super::LogReader::read_with
 #[derive(Debug)]
 pub struct BlockingReader {
-    log: Arc<SharedLog>,
+    pub(crate) log: Arc<SharedLog>,
     /// Set if several reads must see the log at the same moment.
     snapshot: Option<Arc<LogSnapshot>>,
 }
 
 impl BlockingReader {
-    const fn new(log: Arc<SharedLog>) -> Self {
-        Self { log, snapshot: None }
-    }
-
     /// A reader of the log as it is now. It sees nothing that comes later, and all bytes that are
     /// present stay readable for it.
     pub(crate) fn freeze(&self) -> Self {
@@ -246,27 +232,6 @@ impl BlockingReader {
             Some(times) => times.offset_at(since, last_output),
             None => last_output.is_none_or(|last| last >= since).then_some(0),
         }
-    }
-
-    /// The bytes that the files of the log do not have: another program cut them off, or the server
-    /// crashed before it wrote them.
-    pub(crate) fn file_cuts(&self) -> Vec<FileCut> {
-        self.log.segments().iter().filter_map(|segment| segment.cut()).collect()
-    }
-
-    /// The next bytes that were lost right before this offset, after the first `known` of them.
-    pub(crate) fn find_loss(&self, offset: u64, known: u64) -> Option<LostBytes> {
-        self.log.find_loss(offset, known)
-    }
-
-    /// The kept summary of the whole log.
-    pub(crate) fn kept_summary(&self) -> Option<Arc<LogSummary>> {
-        self.log.summary()
-    }
-
-    /// Keeps the summary of the whole log, which is closed.
-    pub(crate) fn keep_summary(&self, summary: Arc<LogSummary>) {
-        self.log.keep_summary(summary);
     }
 
     /// Marks the reports of tools in this log as counted. Returns `true` the first time, so that a

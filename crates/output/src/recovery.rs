@@ -24,7 +24,7 @@ use crate::positions::{
 use crate::reader::LogReader;
 use crate::segment::{LogSegment, SegmentContent, SegmentStore};
 use crate::server_dir::{FilePart, LogName};
-use crate::shared_log::{LogContent, LogProgress, SharedLog, TAIL_SEGMENTS};
+use crate::shared_log::{LogContent, LogProgress, PublishedProgress, SharedLog, TAIL_SEGMENTS};
 use crate::spill::{SpillDir, SpillFile};
 
 /// The version of [`ClosedLog`] that this crate writes.
@@ -166,13 +166,15 @@ impl ClosedSegment {
         let inner = segment.lock();
         let compressed = match &inner.store {
             SegmentStore::Durable(_) => None,
-            SegmentStore::Compressed(log) if log.is_durable() => Some(log.stored_bytes()),
+            SegmentStore::Compressed(log) if log.file.log_part().is_some() => {
+                Some(log.stored_bytes)
+            }
             SegmentStore::Memory(_) | SegmentStore::Spilled(_) | SegmentStore::Compressed(_) => {
                 return None;
             }
         };
         let end = to_stored(inner.end);
-        Some(Self { start: to_stored(segment.start()), end, compressed, cut })
+        Some(Self { start: to_stored(segment.start), end, compressed, cut })
     }
 
     fn open(
@@ -227,7 +229,8 @@ pub fn open_closed_log(
     }
     let content = LogContent::with_tail(open(head), tail.iter().map(open).collect(), gaps);
     let quota = bounds.quota.clone();
-    let log = SharedLog::new_closed(content, state.progress(), quota, dir.clone());
+    let log =
+        SharedLog::new(content, PublishedProgress::Closed(state.progress()), quota, dir.clone());
     if !state.times.is_empty() {
         *log.write_times() = Some(Box::new(WriteTimes::restore(&state.times)));
     }
@@ -301,7 +304,7 @@ pub fn reopen_log(
             // Everything was written within a second: it counts as written at the last byte.
             times.mark(last_output, 0, None);
         }
-        *reader.shared_log().write_times() = Some(Box::new(times));
+        *reader.log.write_times() = Some(Box::new(times));
     }
     Ok((writer, reader))
 }

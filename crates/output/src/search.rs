@@ -173,7 +173,7 @@ pub fn search(
     let next = listing.stopped_at.or(time_over.then_some(searched_to));
     // The end of a listed line may be inside a character. Only UTF-8 can resume there.
     let is_done = |line: u64| charset == Charset::Utf8 && listing.is_last(line);
-    let growing = scan.open_line().filter(|line| !progress.closed && !is_done(*line));
+    let growing = scan.open_line.filter(|line| !progress.closed && !is_done(*line));
     let resume = next.or(growing).unwrap_or(total);
     let searched_lines = listing.searched_lines(searched_to)?;
     let end_kind = match (next, progress.closed) {

@@ -52,7 +52,7 @@ impl LogExtent {
 #[derive(Debug)]
 pub(crate) struct LogSegment {
     /// The position of the segment's first byte. Positions in its store count from here.
-    start: LogPosition,
+    pub(crate) start: LogPosition,
     inner: Mutex<SegmentState>,
 }
 
@@ -104,7 +104,7 @@ impl SegmentState {
 
     /// The file of the runs that are not in memory.
     fn run_file(&self) -> Option<Arc<SpillFile>> {
-        self.index.as_ref().and_then(|index| index.stored().file())
+        self.index.as_ref().and_then(|index| index.stored.file.clone())
     }
 }
 
@@ -128,10 +128,6 @@ impl LogSegment {
         let cut = cut.map(Box::new);
         let inner = SegmentState { store, index, end, cut, positions, charge };
         Self { start, inner: Mutex::new(inner) }
-    }
-
-    pub(crate) const fn start(&self) -> LogPosition {
-        self.start
     }
 
     /// The number of bytes from the start to the end of the segment, missing ones included.
@@ -294,6 +290,7 @@ impl LogSegment {
                 let compressed = Arc::clone(compressed);
                 drop(inner);
                 compressed
+                    .file
                     .counters()
                     .checked(SpillOperation::Read, compressed.read_at(position, buffer))
             }
@@ -313,7 +310,7 @@ impl LogSegment {
         holds: impl Fn(&StreamRun) -> bool,
     ) -> io::Result<Option<NumberedRun>> {
         let stored = self.with_index(|index| {
-            index.find_recent(&holds).map_or_else(|| Err(index.stored().clone()), Ok)
+            index.find_recent(&holds).map_or_else(|| Err(index.stored.clone()), Ok)
         })?;
         match stored {
             Ok(found) => Ok(Some(found)),
@@ -325,7 +322,7 @@ impl LogSegment {
     pub(crate) fn runs(self: &Arc<Self>, numbers: Range<u64>) -> io::Result<Vec<StreamRun>> {
         // Both are read under one lock: a run that moves to the file in between would be missed.
         let (stored, recent) = self.with_index(|index| {
-            (index.stored().clone(), index.read_recent(numbers.clone()).to_vec())
+            (index.stored.clone(), index.read_recent(numbers.clone()).to_vec())
         })?;
         let mut runs = stored.read(numbers)?;
         runs.extend(recent);
@@ -364,7 +361,7 @@ impl LogSegment {
             | SegmentStore::Durable(DurableBytes { file: Some(file), .. }) => {
                 Some(file.dir_handle())
             }
-            SegmentStore::Compressed(compressed) => Some(compressed.dir_handle()),
+            SegmentStore::Compressed(compressed) => Some(compressed.file.dir_handle()),
             SegmentStore::Memory(_) | SegmentStore::Durable(_) => None,
         }
     }
@@ -431,7 +428,7 @@ impl LogSegment {
     pub(crate) fn remove_file(&self) {
         match &self.lock().store {
             SegmentStore::Durable(DurableBytes { file: Some(file), .. }) => file.remove_on_drop(),
-            SegmentStore::Compressed(compressed) => compressed.remove_on_drop(),
+            SegmentStore::Compressed(compressed) => compressed.file.remove_on_drop(),
             SegmentStore::Durable(_) | SegmentStore::Memory(_) | SegmentStore::Spilled(_) => {}
         }
     }
@@ -444,7 +441,7 @@ impl LogSegment {
             SegmentStore::Spilled(_) | SegmentStore::Durable(_) => {
                 inner.end.offset - self.start.offset
             }
-            SegmentStore::Compressed(compressed) => compressed.stored_bytes(),
+            SegmentStore::Compressed(compressed) => compressed.stored_bytes,
         }
     }
 
@@ -479,19 +476,10 @@ impl LogSegment {
         }
     }
 
-    /// The compressed form of the segment, if it has one.
-    #[cfg(test)]
-    pub(crate) fn compressed(&self) -> Option<Arc<CompressedLog>> {
-        match &self.lock().store {
-            SegmentStore::Compressed(compressed) => Some(Arc::clone(compressed)),
-            SegmentStore::Memory(_) | SegmentStore::Spilled(_) | SegmentStore::Durable(_) => None,
-        }
-    }
-
     /// Replaces the spill file of a closed log by its compressed form. A read of the spill file
     /// that is under way finishes with that file.
     pub(crate) fn replace_spilled(&self, raw_bytes: u64, compressed: CompressedLog) {
-        let stored = compressed.stored_bytes();
+        let stored = compressed.stored_bytes;
         let compressed = SegmentStore::Compressed(Arc::new(compressed));
         let mut inner = self.lock();
         let spilled = std::mem::replace(&mut inner.store, compressed);
@@ -629,11 +617,11 @@ mod tests {
 
         fn compress(&mut self) {
             self.writer.close();
-            for part in self.reader.shared_log().segments() {
+            for part in self.reader.log.segments() {
                 let Some(raw) = part.uncompressed_log() else { continue };
                 let file =
                     SpillDir::new(std::env::temp_dir(), Arc::default()).create_file().unwrap();
-                if let Some(packed) = raw.compress(file, &Arc::default(), || true).unwrap() {
+                if let Some(packed) = raw.compress(file, || true).unwrap() {
                     part.replace_spilled(raw.bytes, packed);
                 }
             }
@@ -644,8 +632,7 @@ mod tests {
     fn held(part: &LogSegment) -> [u64; 3] {
         let stored = part.stored_bytes();
         let inner = part.lock();
-        let (tier, held) =
-            (inner.store.tier(), Tier::ALL.map(|tier| inner.charge.held().bytes_in(tier)));
+        let (tier, held) = (inner.store.tier(), inner.charge.held.bytes);
         for (found, bytes) in Tier::ALL.into_iter().zip(held) {
             match (found == tier, found) {
                 (true, Tier::Disk) => assert!(bytes >= stored, "{held:?}"),
@@ -663,7 +650,7 @@ mod tests {
     }
 
     fn sum_of(logs: &[TieredLog]) -> [u64; 3] {
-        let parts = logs.iter().flat_map(|log| log.reader.shared_log().segments());
+        let parts = logs.iter().flat_map(|log| log.reader.log.segments());
         parts.fold([0; 3], |sum, part| {
             let held = held(&part);
             [0, 1, 2].map(|tier| sum[tier] + held[tier])

@@ -135,7 +135,8 @@ struct SharedLogState {
 
 /// The progress that readers see.
 #[derive(Debug)]
-enum PublishedProgress {
+pub(crate) enum PublishedProgress {
+    /// The channel of the writer.
     Open(watch::Receiver<LogProgress>),
     /// The last progress. A closed log needs no channel.
     Closed(LogProgress),
@@ -204,27 +205,7 @@ impl LogContent {
 }
 
 impl SharedLog {
-    /// Creates a log whose writer publishes its progress.
     pub(crate) fn new(
-        content: LogContent,
-        progress: watch::Receiver<LogProgress>,
-        quota: TenantQuota,
-        spill_dir: SpillDir,
-    ) -> Self {
-        Self::with_progress(content, PublishedProgress::Open(progress), quota, spill_dir)
-    }
-
-    /// Creates a log that has no writer any more.
-    pub(crate) fn new_closed(
-        content: LogContent,
-        progress: LogProgress,
-        quota: TenantQuota,
-        spill_dir: SpillDir,
-    ) -> Self {
-        Self::with_progress(content, PublishedProgress::Closed(progress), quota, spill_dir)
-    }
-
-    fn with_progress(
         content: LogContent,
         progress: PublishedProgress,
         quota: TenantQuota,
@@ -759,7 +740,7 @@ mod tests {
 
         /// The files that hold the log's bytes now, open for writing.
         fn files(&self) -> Vec<File> {
-            let parts = self.reader.shared_log().segments();
+            let parts = self.reader.log.segments();
             let file = |part: &Arc<segment::LogSegment>| match &part.lock().store {
                 SegmentStore::Spilled(file) => Some(writable(&file.open().unwrap())),
                 SegmentStore::Memory(_)

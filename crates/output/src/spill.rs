@@ -16,7 +16,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, UNIX_EPOCH};
@@ -208,9 +208,10 @@ impl SpillDir {
             let permit = Arc::clone(&self.store.readers).acquire_owned().await;
             read_on_blocking_thread(permit.map_err(io::Error::other)?, read).await
         };
-        timeout(self.store.disk_time.saturating_add(time), apart)
-            .await
-            .unwrap_or_else(|_| Err(timeout_error()))
+        timeout(self.store.disk_time.saturating_add(time), apart).await.unwrap_or_else(|_| {
+            let why = "the disk that holds the output did not answer in time";
+            Err(io::Error::new(io::ErrorKind::TimedOut, why))
+        })
     }
 
     /// Reads optional information from the disk. Returns `None` if the maximum number of threads
@@ -225,7 +226,9 @@ impl SpillDir {
 
     /// Creates a file (mode 0600) that is open for writing until [`SpillFile::end_writing`].
     pub(crate) fn create_file(&self) -> io::Result<SpillFile> {
-        self.store.counters.checked(SpillOperation::Create, self.try_create_file())
+        let number = self.store.next_number();
+        let name = SpillFileName::Temporary(number);
+        self.store.counters.checked(SpillOperation::Create, self.create_with_name(number, name))
     }
 
     /// Creates a file (mode 0600) of a durable log. A file that already has the name is replaced.
@@ -258,11 +261,6 @@ impl SpillDir {
         let id = FileId::from_regular_file(&file)?;
         let open = OpenState { writing: Some(Arc::new(file)), id: Some(Box::new(id)) };
         Ok(Some(SpillFile::new(&self.store, self.store.next_number(), name, open)))
-    }
-
-    fn try_create_file(&self) -> io::Result<SpillFile> {
-        let number = self.store.next_number();
-        self.create_with_name(number, SpillFileName::Temporary(number))
     }
 
     fn create_with_name(&self, number: u64, name: SpillFileName) -> io::Result<SpillFile> {
@@ -312,11 +310,6 @@ async fn read_on_blocking_thread<T: Send + 'static>(
         read()
     };
     spawn_blocking(act).await.map_err(io::Error::other)?
-}
-
-fn timeout_error() -> io::Error {
-    let why = "the disk that holds the output did not answer in time";
-    io::Error::new(io::ErrorKind::TimedOut, why)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -410,7 +403,9 @@ impl SpillStore {
         if cleaner.is_none() {
             let (sender, removals) = mpsc::channel();
             let counters = Arc::clone(&self.counters);
-            let clean = move || run_cleaner(&removals, &counters);
+            let clean = move || {
+                removals.iter().for_each(|removal: Removal| removal.carry_out(&counters));
+            };
             let thread = thread::Builder::new().name("spill-cleaner".to_owned()).spawn(clean);
             *cleaner = thread.is_ok().then_some(sender);
         }
@@ -423,10 +418,6 @@ impl SpillStore {
             removal.carry_out(&self.counters);
         }
     }
-}
-
-fn run_cleaner(removals: &Receiver<Removal>, counters: &Counters) {
-    removals.iter().for_each(|removal| removal.carry_out(counters));
 }
 
 impl Removal {

@@ -67,12 +67,12 @@ pub fn summarize(reader: &BlockingReader, request: &SummaryRequest) -> io::Resul
     if !is_kept {
         return Ok(Arc::new(scan_log(reader, request)?));
     }
-    if let Some(kept) = reader.kept_summary() {
+    if let Some(kept) = reader.log.summary() {
         return Ok(kept);
     }
     let summary = Arc::new(scan_log(reader, request)?);
     if summary.complete {
-        reader.keep_summary(Arc::clone(&summary));
+        reader.log.keep_summary(Arc::clone(&summary));
     }
     Ok(summary)
 }
@@ -157,7 +157,7 @@ impl SummaryScan<'_> {
                 break;
             }
         }
-        self.bytes += blocks.block.source_bytes();
+        self.bytes += blocks.block.source_bytes;
         Ok(is_complete)
     }
 
