@@ -406,42 +406,20 @@ pub struct HiddenPart {
 
 /// Describes a hidden part that is not empty.
 fn hidden_part(reader: &BlockingReader, hidden: Range<u64>) -> io::Result<HiddenPart> {
-    let edges = Edges { reader, part: hidden.clone(), unit: reader.charset()?.unit() as u64 };
-    let (first_line, last_line) = edges.lines()?;
-    Ok(HiddenPart {
-        first_line,
-        last_line,
-        in_part: edges.in_part()?,
-        bytes: hidden.end - hidden.start,
-        missing_bytes: reader.missing_bytes(hidden),
-    })
-}
-
-/// The first and the last line of a part. A newline is a whole unit of the character set: in a wide
-/// character set, a single byte of a unit may look like a newline.
-struct Edges<'a> {
-    reader: &'a BlockingReader,
-    part: Range<u64>,
-    unit: u64,
-}
-
-impl Edges<'_> {
-    fn lines(&self) -> io::Result<(u64, u64)> {
-        let last = self.part.end.saturating_sub(self.unit).max(self.part.start);
-        Ok((self.reader.line_at(self.part.start)?, self.reader.line_at(last)?))
-    }
-
-    /// The first and the last line, if they continue outside the part.
-    fn in_part(&self) -> io::Result<Vec<u64>> {
-        let (first, last) = self.lines()?;
-        let line_at = |offset| self.reader.line_at(offset);
-        let before = self.part.start.checked_sub(self.unit).map(line_at).transpose()?;
-        let is_last = self.part.end >= self.reader.progress().total_bytes;
-        let after = (!is_last).then(|| line_at(self.part.end)).transpose()?;
-        let mut lines = Vec::from_iter(before.filter(|line| *line == first));
-        lines.extend(after.filter(|line| *line == last && !lines.contains(line)));
-        Ok(lines)
-    }
+    // A newline is a whole unit of the character set: in a wide character set, a single byte of a
+    // unit may look like a newline.
+    let unit = reader.charset()?.unit() as u64;
+    let line_at = |offset| reader.line_at(offset);
+    let first_line = line_at(hidden.start)?;
+    let last_line = line_at(hidden.end.saturating_sub(unit).max(hidden.start))?;
+    let before = hidden.start.checked_sub(unit).map(line_at).transpose()?;
+    let is_last = hidden.end >= reader.progress().total_bytes;
+    let after = (!is_last).then(|| line_at(hidden.end)).transpose()?;
+    let mut in_part = Vec::from_iter(before.filter(|line| *line == first_line));
+    in_part.extend(after.filter(|line| *line == last_line && !in_part.contains(line)));
+    let bytes = hidden.end - hidden.start;
+    let missing_bytes = reader.missing_bytes(hidden);
+    Ok(HiddenPart { first_line, last_line, in_part, bytes, missing_bytes })
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Sections that are about a failure: tests that failed, in the output of test runners; stack traces of
 //! Python, Java, JavaScript, .NET, Ruby, PHP, Go and Rust; and the reports of sanitizers.
 
-use crate::sections::{HeadLine, Membership, SectionLine, shorten};
+use crate::sections::{HeadLine, SectionLine, shorten};
 
 /// The lines that the name of a test may take.
 const MAX_NAME_LINES: usize = 3;
@@ -87,10 +87,11 @@ impl FailedTest {
             .then_some(Self { name, extent })
     }
 
-    pub(crate) fn add_line(&mut self, line: &SectionLine<'_>) -> Membership {
+    /// Adds the next line. Returns `true` if it belongs to the section.
+    pub(crate) fn add_line(&mut self, line: &SectionLine<'_>) -> bool {
         let text = &*line.text;
         let trimmed = text.trim_start();
-        Membership::inside_if(match &mut self.extent {
+        match &mut self.extent {
             TestExtent::Pytest => !is_pytest_heading(text) && pytest_name(text).is_none(),
             TestExtent::Unittest => !is_rule(text, '=') && !text.starts_with("Ran "),
             // A test may have tests inside.
@@ -143,7 +144,7 @@ impl FailedTest {
                 numbered(trimmed).is_none() && !text.contains(" runs, ")
             }
             TestExtent::Maven => !line.is_blank() && !text.starts_with('['),
-        })
+        }
     }
 
     pub(crate) fn head(&self) -> HeadLine {
@@ -363,9 +364,10 @@ impl Trace {
         None
     }
 
-    pub(crate) fn add_line(&mut self, line: &SectionLine<'_>) -> Membership {
+    /// Adds the next line. Returns `true` if it belongs to the section.
+    pub(crate) fn add_line(&mut self, line: &SectionLine<'_>) -> bool {
         let text = &*line.text;
-        Membership::inside_if(match &mut self.form {
+        match &mut self.form {
             TraceForm::Traceback(traceback) => traceback.add_line(line),
             TraceForm::Frames => {
                 line.indent() > 0 && !line.is_blank()
@@ -400,7 +402,7 @@ impl Trace {
                 *is_over = text.starts_with("SUMMARY: ");
                 is_inside
             }
-        })
+        }
     }
 
     /// The head, for the line at `offset`.

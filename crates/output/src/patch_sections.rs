@@ -2,7 +2,7 @@
 //! without commits), and lists of places with the file as a heading (eslint, `rg --heading`, `git grep
 //! --heading`).
 
-use crate::sections::{HeadLine, Membership, SectionLine, shorten};
+use crate::sections::{HeadLine, SectionLine, shorten};
 
 /// The length to which a full hash is cut.
 const SHORT_HASH: usize = 7;
@@ -84,24 +84,25 @@ impl Patch {
         patch.begin_file(line).then_some(patch)
     }
 
-    pub(crate) fn add_line(&mut self, line: &SectionLine<'_>) -> Membership {
+    /// Adds the next line. Returns `true` if it belongs to the section.
+    pub(crate) fn add_line(&mut self, line: &SectionLine<'_>) -> bool {
         if let Some(part) = self.part.after_line(&line.text) {
             self.part = part;
-            return Membership::Inside;
+            return true;
         }
         if let Some(part) = parse_hunk(&line.text) {
             self.part = part;
-            return Membership::Inside;
+            return true;
         }
         if let Some(commit) = Commit::begin(line) {
             let part = PatchPart::CommitHeader;
             *self = Self { commit: Some(commit), file: None, part };
-            return Membership::Inside;
+            return true;
         }
         if self.begin_file(line) {
-            return Membership::Inside;
+            return true;
         }
-        Membership::inside_if(match self.part {
+        match self.part {
             PatchPart::CommitHeader => self.add_header_line(line),
             PatchPart::CommitMessage => self.add_message_line(line),
             PatchPart::FileHeader => {
@@ -111,7 +112,7 @@ impl Patch {
             PatchPart::Hunk { .. } | PatchPart::MergeHunk => {
                 line.is_blank() || line.text.starts_with('\\') || line.text == "-- "
             }
-        })
+        }
     }
 
     fn add_header_line(&mut self, line: &SectionLine<'_>) -> bool {
@@ -322,11 +323,12 @@ impl FileList {
         (form == ListForm::Indented || is_apart).then(|| Self { head: heading.to_head(), form })
     }
 
-    pub(crate) fn add_line(&self, line: &SectionLine<'_>) -> Membership {
-        Membership::inside_if(match self.form {
+    /// Adds the next line. Returns `true` if it belongs to the section.
+    pub(crate) fn add_line(&self, line: &SectionLine<'_>) -> bool {
+        match self.form {
             ListForm::Indented => line.indent() > 0 && !line.is_blank(),
             ListForm::Numbered => ListForm::from_line(line) == Some(self.form) || line.text == "--",
-        })
+        }
     }
 
     pub(crate) fn head(&self) -> HeadLine {

@@ -168,14 +168,14 @@ impl SectionTracker {
     }
 
     fn add_line(&mut self, line: &SectionLine<'_>) {
-        let membership = match &mut self.open {
-            None => Membership::Over,
+        let is_inside = match &mut self.open {
+            None => false,
             Some(Section::Patch(patch)) => patch.add_line(line),
             Some(Section::Trace(trace)) => trace.add_line(line),
             Some(Section::Test(test)) => test.add_line(line),
             Some(Section::Files(files)) => files.add_line(line),
         };
-        if membership == Membership::Over {
+        if !is_inside {
             self.failures.add_line(line);
             self.open = self.begin(line);
         }
@@ -325,20 +325,6 @@ impl<'a> SectionLine<'a> {
 
     pub(crate) fn to_head(&self) -> HeadLine {
         HeadLine::new(self.offset, &self.text)
-    }
-}
-
-/// The relation of a line to the section that is open.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Membership {
-    Inside,
-    /// The section ended before the line.
-    Over,
-}
-
-impl Membership {
-    pub(crate) const fn inside_if(is_inside: bool) -> Self {
-        if is_inside { Self::Inside } else { Self::Over }
     }
 }
 

@@ -147,7 +147,7 @@ fn flatten<'a>(
 fn values<'a>(value: &JsonValue<'a>, context: EvalContext<'a>) -> Result<JsonValue<'a>, JsonError> {
     let Some(fields) = value.fields()? else { return Ok(JsonValue::Null) };
     let mut list = JsonList::new(context.meter);
-    for (_, value) in fields.pairs() {
+    for (_, value) in &fields.pairs {
         list.push(value.clone())?;
     }
     Ok(list.into())
@@ -192,7 +192,7 @@ fn slice<'a>(
         }
     }
     if step < 0 {
-        list.reverse();
+        list.values.reverse();
     }
     Ok(list.into())
 }
@@ -291,7 +291,7 @@ fn call_one<'a>(
         "min" => best(value, |order| order == Ordering::Less),
         "sort" => {
             let mut list = copy(value, context)?;
-            list.sort_by(JsonValue::order);
+            list.values.sort_by(JsonValue::order);
             list.into()
         }
         "reverse" => reverse(value, context)?,
@@ -325,7 +325,7 @@ fn sum(value: &JsonValue<'_>) -> (f64, usize) {
 fn keys<'a>(value: &JsonValue<'a>, context: EvalContext<'a>) -> Result<JsonValue<'a>, JsonError> {
     let mut list = JsonList::new(context.meter);
     if let Some(fields) = value.fields()? {
-        for (key, _) in fields.pairs() {
+        for (key, _) in &fields.pairs {
             list.push(JsonValue::Str(key))?;
         }
     }
@@ -336,7 +336,7 @@ fn length<'a>(value: &JsonValue<'a>) -> Result<JsonValue<'a>, JsonError> {
     let length = match (value.as_str(), value.elements()) {
         (Some(string), _) => string.chars().count(),
         (None, Some((_, length))) => length,
-        (None, None) => value.fields()?.map_or(0, |fields| fields.pairs().len()),
+        (None, None) => value.fields()?.map_or(0, |fields| fields.pairs.len()),
     };
     Ok(JsonValue::Number(length.into()))
 }
@@ -365,7 +365,7 @@ fn reverse<'a>(
 ) -> Result<JsonValue<'a>, JsonError> {
     let Some(string) = value.as_str() else {
         let mut list = copy(value, context)?;
-        list.reverse();
+        list.values.reverse();
         return Ok(list.into());
     };
     let mut charge = context.meter.open();
@@ -395,7 +395,7 @@ fn to_string<'a>(
 fn merge<'a>(args: &[JsonValue<'a>], context: EvalContext<'a>) -> Result<JsonValue<'a>, JsonError> {
     let mut merged = ObjectFields::new(context.meter);
     for arg in args {
-        for (key, value) in arg.fields()?.iter().flat_map(|fields| fields.pairs()) {
+        for (key, value) in arg.fields()?.iter().flat_map(|fields| &fields.pairs) {
             merged.push(key, value.clone())?;
         }
     }

@@ -240,7 +240,7 @@ fn apply(
             query.apply_to_value(&document)
         }
         // Only another value can follow a whole value.
-        (Ok(document), Some(second)) => query.apply_to_lines(document, second, (lines, source)),
+        (Ok(document), Some(second)) => query.apply_to_lines(document, second, lines, source),
         // A value that continues in the next line.
         (Err(error), Some(_)) if error.is_eof() => {
             drop(lines);
@@ -332,7 +332,8 @@ impl<'e> JsonQuery<'e> {
         &self,
         first: JsonDocument<'_>,
         second: JsonLineRange,
-        (mut lines, source): (JsonLineReader<'_>, QuerySource),
+        mut lines: JsonLineReader<'_>,
+        source: QuerySource,
     ) -> Result<QueryResult, QueryError> {
         let plan = QueryPlan::new(&self.ast);
         let mut gathered = GatheredValues::new(&plan, self.meter);

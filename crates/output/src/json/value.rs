@@ -284,7 +284,7 @@ impl<'a> Iterator for JsonElements<'_, 'a> {
 /// An array that a query builds.
 #[derive(Debug)]
 pub(crate) struct JsonList<'a> {
-    values: Vec<JsonValue<'a>>,
+    pub(super) values: Vec<JsonValue<'a>>,
     charge: MeterCharge<'a>,
 }
 
@@ -297,17 +297,6 @@ impl<'a> JsonList<'a> {
         self.charge.reserve_one(&mut self.values)?;
         self.values.push(value);
         Ok(())
-    }
-
-    pub(super) fn reverse(&mut self) {
-        self.values.reverse();
-    }
-
-    pub(super) fn sort_by(
-        &mut self,
-        order: impl FnMut(&JsonValue<'a>, &JsonValue<'a>) -> Ordering,
-    ) {
-        self.values.sort_by(order);
     }
 }
 
@@ -322,7 +311,7 @@ impl<'a> From<JsonList<'a>> for JsonValue<'a> {
 /// Invariant: once it is part of a value, its keys are sorted and unique.
 #[derive(Debug)]
 pub(crate) struct ObjectFields<'a> {
-    pairs: Vec<(&'a str, JsonValue<'a>)>,
+    pub(super) pairs: Vec<(&'a str, JsonValue<'a>)>,
     charge: MeterCharge<'a>,
 }
 
@@ -344,10 +333,6 @@ impl<'a> ObjectFields<'a> {
         self.charge.reserve_one(&mut self.pairs)?;
         self.pairs.push((key, value));
         Ok(())
-    }
-
-    pub(super) fn pairs(&self) -> &[(&'a str, JsonValue<'a>)] {
-        &self.pairs
     }
 
     fn get(&self, name: &str) -> Option<&JsonValue<'a>> {

@@ -5,8 +5,7 @@ use std::borrow::Cow;
 use memchr::{memchr, memchr_iter};
 
 use super::charset::Charset;
-use super::screen;
-use super::screen::{leaves_row, on_screen, play};
+use super::screen::{ScreenLine, leaves_row, on_screen, play};
 
 /// Longer lines, in characters, are cut, unless they are wanted whole.
 pub(crate) const LINE_CHARS: usize = 1000;
@@ -45,6 +44,17 @@ pub enum LongLines {
     KeepFirst,
     /// Show each line whole.
     Keep,
+}
+
+impl LongLines {
+    /// The number of lines that are shown whole, from the first on.
+    const fn whole_lines(self) -> usize {
+        match self {
+            Self::Cut => 0,
+            Self::KeepFirst => 1,
+            Self::Keep => usize::MAX,
+        }
+    }
 }
 
 /// Options for rendering bytes as text. The default is for excerpts.
@@ -117,28 +127,24 @@ pub(crate) struct RenderedLine<'a> {
 }
 
 impl RenderedLine<'_> {
-    fn content(&self) -> &str {
-        self.text.strip_suffix('\n').unwrap_or(&self.text)
-    }
-
     /// The number of lines in the text.
     pub(crate) fn rows(&self) -> usize {
-        1 + memchr_iter(b'\n', self.content().as_bytes()).count()
+        1 + memchr_iter(b'\n', content(&self.text).as_bytes()).count()
     }
 
     /// Cuts the middle out of overlong lines, and tells how much is missing.
     fn cut(&mut self, max: usize) {
         if self.text.len() > max {
-            let newline = &self.text[self.content().len()..];
+            let newline = &self.text[content(&self.text).len()..];
             let rows: Vec<String> =
-                self.content().split('\n').map(|row| cut_middle(row, max)).collect();
+                content(&self.text).split('\n').map(|row| cut_middle(row, max)).collect();
             self.text = Cow::Owned(rows.join("\n") + newline);
         }
     }
 
     /// Appends the number of equal lines that this line stands for.
     fn count(&mut self, lines: usize) {
-        let content = self.content();
+        let content = content(&self.text);
         let gap = if content.is_empty() { "" } else { " " };
         let newline = &self.text[content.len()..];
         self.text = Cow::Owned(format!("{content}{gap}(×{}){newline}", with_commas(lines)));
@@ -161,16 +167,13 @@ pub(crate) fn render_lines(
     charset: Charset,
     options: ViewOptions,
 ) -> Vec<RenderedLine<'_>> {
-    let lines = apply_screen(decode_lines(bytes, charset), options.ansi);
+    let lines = charset.lines(bytes).into_iter().map(|line| SourceLine::new(line, charset));
+    let lines = apply_screen(lines.collect(), options.ansi);
     let mut shown = match options.fold {
         Fold::Repeats => fold_repeats(lines),
         Fold::Off => lines.into_iter().map(|line| (line, 1)).collect(),
     };
-    let whole = match options.long {
-        LongLines::Cut => 0,
-        LongLines::KeepFirst => 1,
-        LongLines::Keep => shown.len(),
-    };
+    let whole = options.long.whole_lines();
     for (index, (line, repeats)) in shown.iter_mut().enumerate() {
         if index >= whole {
             line.cut(LINE_CHARS);
@@ -186,7 +189,7 @@ pub(crate) fn render_lines(
 /// Folds consecutive equal lines: each line if there are few, else one, with its number of repeats.
 fn fold_repeats(lines: Vec<RenderedLine<'_>>) -> Vec<(RenderedLine<'_>, usize)> {
     let same = |one: &RenderedLine<'_>, next: &RenderedLine<'_>| {
-        one.content() == next.content() && one.rows() == 1
+        content(&one.text) == content(&next.text) && one.rows() == 1
     };
     let groups: Vec<usize> = lines.chunk_by(same).map(<[_]>::len).collect();
     let mut folded = Vec::with_capacity(groups.len());
@@ -211,13 +214,9 @@ struct SourceLine<'a> {
     bad_bytes: usize,
 }
 
-fn decode_lines(bytes: &[u8], charset: Charset) -> Vec<SourceLine<'_>> {
-    charset.lines(bytes).into_iter().map(|line| SourceLine::new(line, charset)).collect()
-}
-
 fn apply_screen(lines: Vec<SourceLine<'_>>, ansi: Ansi) -> Vec<RenderedLine<'_>> {
     match ansi {
-        Ansi::Strip if lines.iter().any(|line| leaves_row(line.content())) => {
+        Ansi::Strip if lines.iter().any(|line| leaves_row(content(&line.text))) => {
             play_on_screen(&lines)
         }
         Ansi::Strip | Ansi::StripLines => {
@@ -238,17 +237,13 @@ impl<'a> SourceLine<'a> {
         Self { text, bytes: line.len(), bad_bytes }
     }
 
-    fn content(&self) -> &str {
-        self.text.strip_suffix('\n').unwrap_or(&self.text)
-    }
-
     fn newline(&self) -> &'static str {
         if self.text.ends_with('\n') { "\n" } else { "" }
     }
 
     /// Renders the line with `show`, whose result may borrow from its argument.
     fn render(self, show: impl Fn(&str) -> Cow<'_, str>) -> RenderedLine<'a> {
-        let content = self.content();
+        let content = content(&self.text);
         let other = match show(content) {
             Cow::Borrowed(same) if same.len() == content.len() => None,
             other @ (Cow::Borrowed(_) | Cow::Owned(_)) => Some(other.into_owned() + self.newline()),
@@ -260,11 +255,11 @@ impl<'a> SourceLine<'a> {
 
 /// Plays all lines on one screen. Each block of rows stands for some of them, in order.
 fn play_on_screen(lines: &[SourceLine<'_>]) -> Vec<RenderedLine<'static>> {
-    let source =
-        |line| screen::ScreenLine { text: SourceLine::content(line), newline: line.newline() };
     let mut rest = lines;
     let mut shown = Vec::new();
-    for rows in play(lines.iter().map(source)) {
+    let sources =
+        lines.iter().map(|line| ScreenLine { text: content(&line.text), newline: line.newline() });
+    for rows in play(sources) {
         let (these, after) = rest.split_at(rows.lines.min(rest.len()));
         rest = after;
         shown.push(RenderedLine {
@@ -318,11 +313,7 @@ fn is_plain(bytes: &[u8]) -> bool {
 /// The text view of plain text, without splitting it into lines. If nothing is folded or cut, the
 /// text is returned as it is.
 fn render_plain(text: String, options: ViewOptions) -> TextView {
-    let whole = match options.long {
-        LongLines::Cut => 0,
-        LongLines::KeepFirst => 1,
-        LongLines::Keep => usize::MAX,
-    };
+    let whole = options.long.whole_lines();
     let mut edited = String::new();
     let mut at = 0;
     let mut copied = 0;
