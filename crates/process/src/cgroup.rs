@@ -25,8 +25,8 @@ use rustix::process::{Pid, getpid};
 
 use crate::confinement::ResourceLimits;
 use crate::job_cgroup::{
-    CgroupReaper, IdleCgroups, JobCgroup, SavedCgroup, members_below, parse_cpu_stat, pids_below,
-    try_remove_tree,
+    CgroupReaper, IdleCgroups, JobCgroup, SavedCgroup, directories_in, members_below,
+    parse_cpu_stat, pids_below, try_remove_tree,
 };
 use crate::keeper::{CGROUP_FILE, KeeperClient};
 use crate::processes::{self, ProcStat, ProcessKey};
@@ -178,11 +178,6 @@ fn kill_jobs_below(own: &Path, server: ProcessKey) -> Vec<ProcessKey> {
         members.extend(members_below(&job).iter().map(ProcStat::key));
     }
     members
-}
-
-fn directories_in(dir: &Path) -> impl Iterator<Item = PathBuf> + use<> {
-    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-    entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|it| it.path())
 }
 
 /// Returns the number of a job's cgroup; `None` if it is not one.

@@ -280,13 +280,15 @@ pub(crate) fn pids_below(dir: &Path) -> Vec<Pid> {
     // Two links are the cgroup itself and its name: any other link is a cgroup that a job created
     // below.
     if fs::metadata(dir).is_ok_and(|dir| dir.nlink() != LINKS_WITHOUT_CHILDREN) {
-        for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                members.extend(pids_below(&entry.path()));
-            }
-        }
+        members.extend(directories_in(dir).flat_map(|below| pids_below(&below)));
     }
     members
+}
+
+/// Returns the directories in a directory, without symlinks.
+pub(crate) fn directories_in(dir: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|it| it.path())
 }
 
 /// `true` if the cgroup that the kernel names `path` is the one of this directory, or below it. The
@@ -423,10 +425,8 @@ pub(crate) fn try_remove_tree(dir: &Path) -> bool {
     if try_remove(dir) {
         return true;
     }
-    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            try_remove_tree(&entry.path());
-        }
+    for below in directories_in(dir) {
+        try_remove_tree(&below);
     }
     try_remove(dir)
 }

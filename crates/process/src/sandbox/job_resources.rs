@@ -12,10 +12,9 @@ use rustix::process::{Pid, getpgid, getpgrp, getpid};
 use serde::{Deserialize, Serialize};
 
 use super::mounts::{self, BindMount, Mount, MountView};
-use super::protected::{self, ProtectedFiles, ProtectedNames};
 use super::scratch::{Scratch, ScratchReaper};
 use super::seccomp::SocketRules;
-use super::workspace::{self, SharedDir, TEMPORARY};
+use super::workspace::{self, ProtectedFiles, SharedDir, TEMPORARY};
 use crate::cgroup::Cgroups;
 use crate::child_steps::SandboxRules;
 use crate::children::Children;
@@ -164,7 +163,7 @@ impl SandboxFiles {
             roots: &view.roots,
             private: &view.private,
             shown: &view.shown,
-            protected_files: view.protected_files.names(),
+            protected_files: &view.protected_files.names,
             hidden: &hidden,
             temporary: Some(self.temporary.as_path()).filter(|_| !is_seen_elsewhere),
         })
@@ -200,16 +199,11 @@ impl PrivateView {
         let programs = program_paths(launch);
         let named = places.shown.iter().chain(&programs).chain(&readable).map(PathBuf::as_path);
         let shown = workspace::visible_mounts(shared, named);
-        let mut hidden = protected::resolve_hidden(&places.hidden);
+        let mut hidden = workspace::resolve_hidden(&places.hidden);
         hidden.extend(workspace::visible_sockets(shared, &shown, &readable));
-        let protection = ProtectedNames {
-            roots,
-            names: &places.protected,
-            home: places.home.as_deref(),
-            records: scratch.path(),
-            handover: scratch.handover(),
-        };
-        let protected_files = protected::protect_files(&protection).map_err(|error| {
+        let protected_files =
+            workspace::protect_files(places, roots, scratch.path(), scratch.handover());
+        let protected_files = protected_files.map_err(|error| {
             confinement_error(
                 "what must not be changed in its workspace could not be protected",
                 &error,

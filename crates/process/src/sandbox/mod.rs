@@ -9,7 +9,6 @@ pub(crate) mod job_resources;
 pub(crate) mod landlock;
 pub(crate) mod limits;
 pub(crate) mod mounts;
-pub(crate) mod protected;
 pub mod scratch;
 pub(crate) mod seccomp;
 pub(crate) mod workspace;

@@ -81,9 +81,9 @@ pub(crate) struct MountView<'a> {
     /// The parts of those directories that are still visible.
     pub(crate) shown: &'a [BindMount],
     /// The files in the workspaces that must not change
-    /// ([`super::protected::ProtectedFiles::names`]).
+    /// ([`super::workspace::ProtectedFiles::names`]).
     pub(crate) protected_files: &'a [PathBuf],
-    /// The paths that cannot be read ([`super::protected::resolve_hidden`]).
+    /// The paths that cannot be read ([`super::workspace::resolve_hidden`]).
     pub(crate) hidden: &'a [PathBuf],
     /// The job's own temporary directory on the host, if it is not seen in a private directory.
     pub(crate) temporary: Option<&'a Path>,
@@ -716,11 +716,11 @@ mod tests {
     use super::*;
     use crate::confinement::{SandboxPaths, SandboxProfile};
     use crate::keeper::HandoverFlag;
-    use crate::sandbox::protected;
-    use crate::sandbox::protected::{ProtectedFiles, ProtectedNames, protect_files};
     use crate::sandbox::scratch::{Scratch, ScratchReaper, ScratchRoot};
-    use crate::sandbox::workspace::writable_roots;
-    use crate::sandbox::workspace::{SharedDir, visible_mounts};
+    use crate::sandbox::workspace;
+    use crate::sandbox::workspace::{
+        ProtectedFiles, SharedDir, protect_files, visible_mounts, writable_roots,
+    };
 
     const THIS: &str = "sandbox::mounts::tests";
     const SECRET: &str = "secret";
@@ -791,7 +791,7 @@ mod tests {
             // The server protects the files for as long as the job runs.
             let (_, protected_files) = prepare_workspaces(&self.base, workspace);
             run_in_namespaces(&self.base, test);
-            assert!(protected_files.names().iter().all(|name| name.symlink_metadata().is_ok()));
+            assert!(protected_files.names.iter().all(|name| name.symlink_metadata().is_ok()));
             drop((protected_files, self.scratch.take(), _other));
             // A thread removes them; it must be done before the server's own directory is removed.
             let root = self.scratch_root.take().unwrap();
@@ -814,20 +814,14 @@ mod tests {
         let home = base.join("home");
         let places = SandboxPaths {
             workspace: workspace.iter().map(|name| home.join(name)).collect(),
-            home: Some(home.clone()),
+            protected: PROTECTED.map(PathBuf::from).to_vec(),
+            home: Some(home),
             ..SandboxPaths::default()
         };
         let roots = writable_roots(&places, &[], Path::new("/")).unwrap();
-        let names = PROTECTED.map(PathBuf::from);
         let records = &base.join("records");
-        let protection = ProtectedNames {
-            roots: &roots,
-            names: &names,
-            home: Some(&home),
-            records,
-            handover: &HandoverFlag::default(),
-        };
-        let protected_files = protect_files(&protection).unwrap();
+        let handover = &HandoverFlag::default();
+        let protected_files = protect_files(&places, &roots, records, handover).unwrap();
         (roots, protected_files)
     }
 
@@ -896,7 +890,7 @@ mod tests {
             let (roots, protected_files) = prepare_workspaces(&base, workspace);
             let secret =
                 [".ssh", ".netrc", "data", ".aws"].map(|name| base.join("home").join(name));
-            let mut hidden = protected::resolve_hidden(&secret);
+            let mut hidden = workspace::resolve_hidden(&secret);
             hidden.extend(scratch.parent().map(Path::to_owned));
             let shared: Vec<SharedDir> =
                 own.iter().map(|path| SharedDir { path: base.join(path), own: "own" }).collect();
@@ -911,7 +905,7 @@ mod tests {
                 roots: &roots,
                 private: &private,
                 shown: &visible_mounts(&shared, named.iter().map(PathBuf::as_path)),
-                protected_files: protected_files.names(),
+                protected_files: &protected_files.names,
                 hidden: &hidden,
                 temporary: Some(&scratch),
             };

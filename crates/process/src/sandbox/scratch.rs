@@ -11,13 +11,13 @@ use std::sync::{Arc, OnceLock};
 use std::{fs, io};
 
 use rustix::fs::{
-    AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, flock, fstat, lstat, mkdir, open, openat,
+    AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, flock, fstat, lstat, mkdir, openat,
     renameat, rmdir, unlinkat,
 };
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-use super::protected;
+use super::workspace::{self, open_directory};
 use crate::children::Children;
 use crate::guardian;
 use crate::keeper::{HandoverFlag, KeeperClient, SCRATCH_FILE, SavedPath};
@@ -206,7 +206,7 @@ impl ScratchReaper {
             let path = entry.path();
             let is_job = entry.file_type().is_ok_and(|kind| kind.is_dir()) && !kept.contains(&path);
             if is_job {
-                protected::remove_recorded_placeholders(&path);
+                workspace::remove_recorded_placeholders(&path);
                 self.remove(LeftoverDir { path, _lock: None });
             }
         }
@@ -260,7 +260,7 @@ pub(crate) fn clean_up_after(root: &Path) -> io::Result<()> {
 /// Removes the placeholders that the records of a server's jobs name.
 fn release_placeholders(root: &Path) {
     for job in fs::read_dir(root).into_iter().flatten().flatten() {
-        protected::remove_recorded_placeholders(&job.path());
+        workspace::remove_recorded_placeholders(&job.path());
     }
 }
 
@@ -289,11 +289,6 @@ fn lock(path: &Path) -> Option<OwnedFd> {
     let directory = open_directory(path).ok()?;
     flock(&directory, FlockOperation::NonBlockingLockExclusive).ok()?;
     is_named(&directory, path).then_some(directory)
-}
-
-fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    open(path, flags, Mode::empty())
 }
 
 /// Creates a directory that no other user can write to or read, if it does not exist.
