@@ -21,9 +21,8 @@ use crate::child_defaults::ChildDefaults;
 use crate::confinement::{Backend, Confinement, NetworkAccess, ResourceLimits};
 use crate::launch::EnvVariable;
 use crate::processes::ProcessTag;
-use crate::sandbox::landlock::{self, FileRules};
-use crate::sandbox::limits;
 use crate::sandbox::mounts::Mount;
+use crate::sandbox::restrictions::{self, FileRules};
 use crate::sandbox::seccomp::{self, NetworkSockets, SeccompFilter, SeccompRules, SocketRules};
 use crate::shell::REPORT_FD;
 use crate::stdio::ChildFiles;
@@ -66,15 +65,15 @@ pub(crate) fn execute(
         .defaults
         .map_or(Ok(()), apply_open_file_limit)
         .map_err(|errno| SpawnStep::Limits.failed(errno))?;
-    limits::apply_limits(&sandbox.limits, setup.max_tasks)
+    restrictions::apply_limits(&sandbox.limits, setup.max_tasks)
         .map_err(|error| SpawnStep::Limits.failed(error))?;
-    limits::drop_capabilities(sandbox.confinement.profile)
+    restrictions::drop_capabilities(sandbox.confinement.profile)
         .map_err(|error| SpawnStep::Capabilities.failed(error))?;
     if sandbox.backend != Backend::Nothing {
         set_no_new_privs(true).map_err(|errno| SpawnStep::Privileges.failed(errno))?;
     }
     if let Some(ruleset) = ruleset {
-        landlock::restrict_self(ruleset).map_err(|errno| SpawnStep::Landlock.failed(errno))?;
+        restrictions::restrict_self(ruleset).map_err(|errno| SpawnStep::Landlock.failed(errno))?;
     }
     if sandbox.backend != Backend::Nothing {
         seccomp::install(&setup.filters).map_err(|error| SpawnStep::Filter.failed(error))?;
@@ -167,7 +166,7 @@ impl<'a> ChildSetup<'a> {
     ) -> Result<Self, SpawnFailure> {
         let filters = request.sandbox.call_rules().map(|rules| filters.get(rules)).transpose();
         let filters = filters.map_err(|error| SpawnStep::Filter.failed(error))?.unwrap_or_default();
-        let max_tasks = limits::max_tasks(&request.sandbox.limits, request.sandbox.backend);
+        let max_tasks = restrictions::max_tasks(&request.sandbox.limits, request.sandbox.backend);
         let image = ProgramImage::new(request);
         let defaults = None;
         let signals = ALL_SIGNALS;

@@ -36,7 +36,7 @@ use crate::child_steps::{
     SpawnStep, exit_now, ignored_signals,
 };
 use crate::children::{Child, Children};
-use crate::sandbox::landlock;
+use crate::sandbox::restrictions;
 use crate::shell::REPORT_FD;
 use crate::stdio::ChildFiles;
 use crate::syscalls::last_error;
@@ -91,7 +91,7 @@ impl VforkSpawner {
         cgroup: Option<BorrowedFd<'_>>,
     ) -> Result<SpawnedChild, SpawnFailure> {
         let rules = request.sandbox.file_rules();
-        let ruleset = rules.map(|rules| landlock::build_ruleset(&rules)).transpose();
+        let ruleset = rules.map(|rules| restrictions::build_ruleset(&rules)).transpose();
         let ruleset = ruleset.map_err(|error| SpawnStep::Landlock.failed(error))?;
         let ruleset = ruleset.map(move_off_report_fd).transpose();
         let ruleset = ruleset.map_err(|errno| SpawnStep::Files.failed(errno))?;

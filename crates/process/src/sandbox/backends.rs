@@ -10,8 +10,8 @@ use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use thiserror::Error;
 
-use super::landlock;
 use super::mounts::Mount;
+use super::restrictions;
 use super::seccomp::{self, SocketRules};
 use crate::child_steps::{SandboxRules, SpawnFailure, SpawnRequest, SpawnStep};
 use crate::confinement::{
@@ -166,7 +166,7 @@ impl SandboxSupport {
         }
         Self {
             namespaces: tried(move || try_namespaces(&spawner)),
-            landlock: tried(landlock::probe),
+            landlock: tried(restrictions::probe_landlock),
             seccomp: tried(seccomp::probe),
         }
     }

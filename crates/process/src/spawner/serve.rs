@@ -24,7 +24,7 @@ use crate::child_steps::{
     execute, exit_now,
 };
 use crate::confinement::NetworkAccess;
-use crate::sandbox::{landlock, limits, mounts};
+use crate::sandbox::{mounts, restrictions};
 use crate::syscalls::last_error;
 use crate::vfork_spawn::{CloneArgs, INTO_CGROUP, StackPool, spawn_sibling_and_wait};
 
@@ -136,7 +136,7 @@ fn try_run_maker(
         .map_err(|error| SpawnStep::EnterDirectory.failed(error))?;
     // The ruleset must refer to what the job sees.
     let ruleset =
-        setup.sandbox().file_rules().map(|rules| landlock::build_ruleset(&rules)).transpose();
+        setup.sandbox().file_rules().map(|rules| restrictions::build_ruleset(&rules)).transpose();
     let ruleset = ruleset.map_err(|error| SpawnStep::Landlock.failed(error))?;
     let failed = |errno| SpawnStep::Clone.failed(errno);
     let init = match fork_sibling().map_err(failed)? {
@@ -215,7 +215,7 @@ fn drop_all_but_lifeline(setup: &ChildSetup<'_>, files: &ReceivedFiles) -> io::R
     close_from(1);
     chdir("/")?;
     set_no_new_privs(true)?;
-    limits::drop_capabilities(setup.sandbox().confinement.profile)?;
+    restrictions::drop_capabilities(setup.sandbox().confinement.profile)?;
     Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
 }
 
