@@ -32,7 +32,7 @@ use crate::spawn::Process;
 use crate::spawner::Spawner;
 use crate::stdio::{EndOfInput, InputPipe, OutputPipe, StdioNames};
 use crate::tree::members::{TreeEvidence, TreeIdentity};
-use crate::tree::orphans::TreeRegistry;
+use crate::tree::registry::TreeRegistry;
 use crate::tree::{LeaderProcess, ProcessTree};
 use crate::vfork_spawn::VforkSpawner;
 
@@ -489,10 +489,10 @@ impl SavedProcess {
         end: Option<EndOfInput>,
         has_stderr: bool,
     ) -> Self {
-        let TreeEvidence { tag, marker, files } = identity.evidence();
+        let TreeEvidence { tag, marker, files } = &identity.evidence;
         Self {
             version: VERSION,
-            started_after: identity.started_after(),
+            started_after: identity.started_after,
             tag: tag.map(ProcessTag::to_number),
             marker: marker.clone(),
             inputs: save_paths(&files.inputs),

@@ -25,7 +25,6 @@ mod children;
 pub mod confinement;
 mod guardian;
 mod host;
-mod input_wait;
 mod job_cgroup;
 mod keeper;
 mod launch;
@@ -45,7 +44,6 @@ pub use child_defaults::{HostTag, JOB_VARIABLE, raise_thread_priority, wait_for_
 pub use children::{SPAWN_PATIENCE, SpawnBacklog, SpawnPool};
 pub use guardian::{Guardian, ProcessRecord};
 pub use host::{Host, KeptProcess};
-pub use input_wait::InputWait;
 pub use keeper::{KeeperClient, KeeperLaunch, KeeperNotice, UPGRADE_EXIT_CODE, run_keeper};
 pub use launch::{
     Cwd, EnvVariable, LaunchStdin, OpenedDir, ProcessLaunch, ReportMode, SandboxSpec, StartError,
@@ -63,6 +61,7 @@ pub use syscalls::{
     block_child_signals, block_in_place, limit_retained_memory, thread_cpu_time, trim_memory,
 };
 pub use tree::{
-    Exit, ExitKind, InputActivity, LeaderProcess, ProcessInfo, ProcessTree, ResourceUsage,
-    StoppedProcesses, TreeActivity, TreeLoad, count_processes_by_session, measure_trees,
+    Exit, ExitKind, InputActivity, InputWait, LeaderProcess, ProcessInfo, ProcessTree,
+    ResourceUsage, StoppedProcesses, TreeActivity, TreeLoad, count_processes_by_session,
+    measure_trees,
 };

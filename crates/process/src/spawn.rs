@@ -176,7 +176,7 @@ impl Host {
 impl Process {
     /// Leaves a copy of everything that the next server needs with the keeper.
     fn register(&mut self, name: &str, kept: &Arc<KeptJob>) -> Result<(), Errno> {
-        let identity = self.tree.identity();
+        let identity = &self.tree.identity;
         let end = self.stdin.as_ref().map(InputPipe::end_of_input);
         let mut files = vec![(FileRole::Stdout, self.stdout.as_fd())];
         files.extend(self.stderr.as_ref().map(|pipe| (FileRole::Stderr, pipe.as_fd())));
@@ -188,7 +188,7 @@ impl Process {
             let files: Vec<_> = files.iter().copied().chain(others).collect();
             let saved = SavedProcess::new(identity, resources.save(), end, self.stderr.is_some());
             let state = saved.to_text().ok_or(Errno::INVAL)?;
-            kept.register(name, identity.leader(), state, &files)
+            kept.register(name, identity.leader, state, &files)
         });
         registered.unwrap_or(Err(Errno::INVAL))?;
         self.attach(kept);

@@ -6,16 +6,18 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{
-    Pid, Signal, getpid, kill_process, kill_process_group, test_kill_process_group,
+    Pid, PidfdFlags, Signal, getpid, kill_process, kill_process_group, pidfd_open,
+    pidfd_send_signal, test_kill_process_group,
 };
 
-use super::members::{TreeIdentity, TreeLoad};
-use super::process_info::ProcessInfo;
+use super::activity::{
+    InputActivity, InputWait, ProcessInfo, TreeActivity, TreeLoad, read_input_wait,
+};
+use super::members::TreeIdentity;
 use crate::confinement::ResourceLimits;
-use crate::input_wait::InputWait;
 use crate::job_cgroup::JobCgroup;
 use crate::load::{self, HostLoad};
-use crate::processes::{self, ProcStat, pid_number};
+use crate::processes::{self, ProcStat, ProcessKey, ProcessSnapshot, ProcessState, pid_number};
 use crate::sandbox::job_resources::{JobResources, KillMethod, Occupancy};
 use crate::syscalls::block_in_place;
 
@@ -31,6 +33,9 @@ const CHILD_READINGS: u32 = 100;
 /// The time between two scans of a tree if one scan is not conclusive.
 const SCAN_PAUSE: Duration = Duration::from_millis(5);
 
+/// The most passes over a tree that keeps growing while it is being stopped.
+const STOP_PASSES: u32 = 20;
+
 /// A process and everything that it started, including children that left its session.
 ///
 /// Every query scans /proc: its result was true a moment ago. Only verified descendants of this
@@ -38,29 +43,7 @@ const SCAN_PAUSE: Duration = Duration::from_millis(5);
 /// block.
 #[derive(Debug, Clone)]
 pub struct ProcessTree {
-    identity: Arc<TreeIdentity>,
-}
-
-/// The activity of a tree at one moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct TreeActivity {
-    /// The number of its processes that are alive.
-    pub processes: usize,
-    /// CPU time of those and of the children that they waited for.
-    pub cpu: Duration,
-    /// Memory of those, with shared pages counted in each.
-    pub rss_bytes: u64,
-    /// The highest certainty that one of them waits for our input.
-    pub input_wait: InputWait,
-}
-
-/// The part of a tree's activity that shows whether it waits for input.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct InputActivity {
-    /// The highest certainty that one of its processes waits for our input.
-    pub input_wait: InputWait,
-    /// CPU time of its processes and of the children that they waited for.
-    pub cpu: Duration,
+    pub(crate) identity: Arc<TreeIdentity>,
 }
 
 /// The most processes of a tree that are looked at for input.
@@ -68,21 +51,17 @@ const MAX_INPUT_PROCESSES: usize = 256;
 
 impl ProcessTree {
     pub(crate) fn new(identity: Arc<TreeIdentity>) -> Self {
-        if identity.trees().open_tree(&identity) {
+        if identity.trees.open_tree(&identity) {
             // The thread that follows children waits without a limit while there is no tree.
             kill_process(getpid(), Signal::CHILD).ok();
         }
         Self { identity }
     }
 
-    pub(crate) fn identity(&self) -> &TreeIdentity {
-        &self.identity
-    }
-
     /// Returns the pid of the first process.
     #[must_use]
     pub fn leader_pid(&self) -> u32 {
-        pid_number(self.identity.leader())
+        pid_number(self.identity.leader)
     }
 
     /// Sends a signal to every living process, and wakes those that are stopped so that they can
@@ -112,7 +91,7 @@ impl ProcessTree {
     pub fn kill(&self) -> Vec<u32> {
         self.identity.query_resources(JobResources::kill_processes);
         let mut alive =
-            self.identity.trees().children.end_all(|| self.identity.members_to_end(), KILL_LIMIT);
+            self.identity.trees.children.end_all(|| self.identity.members_to_end(), KILL_LIMIT);
         if alive.is_empty() {
             alive = self.kill_adopted();
         }
@@ -131,8 +110,8 @@ impl ProcessTree {
     #[must_use]
     pub fn unattributed_pids(&self) -> Vec<u32> {
         self.identity
-            .trees()
-            .possible_orphans_of(self.identity.id())
+            .trees
+            .possible_orphans_of(self.identity.id)
             .into_iter()
             .map(pid_number)
             .collect()
@@ -171,8 +150,7 @@ impl ProcessTree {
                 self.is_leader_group_alive() || !matches!(self.find_adopted(), AdoptedMembers::None)
             }
         };
-        let may_survive =
-            may_survive || self.identity.trees().has_unchecked_orphan(self.identity.id());
+        let may_survive = may_survive || self.identity.trees.has_unchecked_orphan(self.identity.id);
         let survivors =
             if may_survive { block_in_place(|| self.living_pids()) } else { Vec::new() };
         if survivors.is_empty() {
@@ -190,14 +168,14 @@ impl ProcessTree {
     /// Reads the load of the host that the tree runs on; `None` if the kernel does not report it.
     #[must_use]
     pub fn read_host_load(&self) -> Option<HostLoad> {
-        load::read_host_load(self.identity.trees().cgroups.jobs_cpu())
+        load::read_host_load(self.identity.trees.cgroups.jobs_cpu())
     }
 
     /// Releases what was held for an empty tree, and ends the orphans that could only have been its
     /// own.
     fn close(&self) {
         self.identity.release_resources();
-        let trees = self.identity.trees();
+        let trees = &self.identity.trees;
         if trees.has_unowned() {
             block_in_place(|| trees.end_unowned());
         }
@@ -227,7 +205,8 @@ impl ProcessTree {
     fn input_wait_of(&self, members: &[ProcStat]) -> InputWait {
         let parents: HashSet<i32> = members.iter().map(|stat| stat.parent).collect();
         let waits = members.iter().map(|stat| {
-            self.identity.input_wait(stat, parents.contains(&stat.pid.as_raw_nonzero().get()))
+            let has_children = parents.contains(&stat.pid.as_raw_nonzero().get());
+            read_input_wait(stat, &self.identity.evidence.files.inputs, has_children)
         });
         let wait = waits.max().unwrap_or_default();
         // A program that takes keys while another process works for it does not wait for them.
@@ -249,7 +228,7 @@ impl ProcessTree {
     /// Returns the leader and its living descendants, up to [`MAX_INPUT_PROCESSES`].
     fn descend_from_leader(&self) -> Vec<ProcStat> {
         let mut members = Vec::new();
-        let mut todo = vec![self.identity.leader()];
+        let mut todo = vec![self.identity.leader];
         if self.identity.is_leader_reaped() {
             return members;
         }
@@ -311,7 +290,7 @@ impl ProcessTree {
             // init.
             let is_inhabited =
                 self.identity.query_resources(JobResources::occupancy) == Some(Occupancy::Occupied);
-            let is_open = self.identity.trees().has_unchecked_orphan(self.identity.id());
+            let is_open = self.identity.trees.has_unchecked_orphan(self.identity.id);
             if !is_inhabited && !is_open || scans == EMPTY_SCANS {
                 // However long it takes, a tree is not over while its cgroup has members.
                 if self.cgroup_pids().is_empty() {
@@ -324,7 +303,7 @@ impl ProcessTree {
     }
 
     fn is_leader_group_alive(&self) -> bool {
-        test_kill_process_group(self.identity.leader()).is_ok()
+        test_kill_process_group(self.identity.leader).is_ok()
     }
 
     /// Finds the living processes of the tree among the children that we did not create, after the
@@ -347,7 +326,7 @@ impl ProcessTree {
                 return AdoptedMembers::None;
             }
             let pids: Vec<Pid> = dead.iter().copied().collect();
-            self.identity.trees().children.reap_adopted(&pids);
+            self.identity.trees.children.reap_adopted(&pids);
             known_dead = dead;
         }
         AdoptedMembers::Unknown
@@ -371,15 +350,151 @@ impl ProcessTree {
     }
 
     fn is_in_leaders_group(&self, stat: &ProcStat) -> bool {
-        stat.group == self.identity.leader().as_raw_nonzero().get()
+        stat.group == self.identity.leader.as_raw_nonzero().get()
     }
 
     /// Signals the whole group with one call: no member is missed or gets the signal twice. While
     /// one of its processes lives, the group's number is not given to another.
     fn signal_group(&self, members: &[&ProcStat], signal: Signal) -> usize {
-        let sent =
-            !members.is_empty() && kill_process_group(self.identity.leader(), signal).is_ok();
+        let sent = !members.is_empty() && kill_process_group(self.identity.leader, signal).is_ok();
         if sent { members.len() } else { 0 }
+    }
+
+    /// Returns the limits that the kernel does not enforce for the tree as a whole: the caller has
+    /// to watch them.
+    #[must_use]
+    pub fn unenforced_limits(&self, limits: &ResourceLimits) -> ResourceLimits {
+        self.identity.query_cgroup(|cgroup| cgroup.unenforced_limits(limits)).unwrap_or(*limits)
+    }
+
+    /// Returns the processes and threads in its cgroup, if it has one: cheap, and without processes
+    /// that left it. One more than the limit if the kernel refused one because of the limit.
+    #[must_use]
+    pub fn tasks_in_cgroup(&self) -> Option<u64> {
+        let tasks = self.identity.query_cgroup(JobCgroup::tasks).flatten()?;
+        // The first process of a namespace is ours and not part of the job.
+        let init = self.identity.query_resources(JobResources::init).flatten();
+        Some(tasks.saturating_sub(u64::from(init.is_some())))
+    }
+
+    /// Returns the number of processes in the session of its leader, while that lives: fewer than
+    /// the tree has if some left the session. Includes those that have ended and were not reaped
+    /// yet.
+    #[must_use]
+    pub fn tasks_in_session(&self, sizes: &HashMap<Pid, u64>) -> u64 {
+        let identity = &self.identity;
+        let size = sizes.get(&identity.leader).copied();
+        size.filter(|_| !identity.is_leader_reaped()).unwrap_or(0)
+    }
+
+    /// Stops the group of its leader, while that lives, with one call.
+    pub fn pause_group(&self) {
+        self.signal_leaders_group(Signal::STOP);
+    }
+
+    /// Resumes the group of its leader.
+    pub fn resume_group(&self) {
+        self.signal_leaders_group(Signal::CONT);
+    }
+
+    fn signal_leaders_group(&self, signal: Signal) {
+        if !self.identity.is_leader_reaped() {
+            // The number is the leader's own until it is reaped. A group that is gone is fine.
+            kill_process_group(self.identity.leader, signal).ok();
+        }
+    }
+
+    /// `true` if the kernel refused it a task because of the limit.
+    #[must_use]
+    pub fn was_refused_tasks(&self) -> bool {
+        self.identity.query_cgroup(JobCgroup::refused_tasks).unwrap_or(0) > 0
+    }
+
+    /// Keeps the tree from growing: kills its cgroup or its namespace with one call, otherwise
+    /// kills the group of a living leader and stops the rest, `seen` first. [`ProcessTree::kill`]
+    /// has to follow. Blocks.
+    pub fn stop_growth(&self, seen: &TreeLoad) {
+        let identity = &self.identity;
+        let means =
+            identity.query_resources(JobResources::kill_processes).unwrap_or(KillMethod::Walk);
+        if means != KillMethod::Walk {
+            return;
+        }
+        self.signal_leaders_group(Signal::KILL);
+        // Each process that is stopped leaves more time to find the others.
+        seen.stop();
+        processes::freeze(&|| identity.members());
+    }
+
+    /// Returns the peak of its memory, if the kernel killed it for lack of memory.
+    #[must_use]
+    pub fn out_of_memory(&self) -> Option<u64> {
+        self.identity.query_cgroup(JobCgroup::out_of_memory).flatten()
+    }
+
+    /// Returns the CPU time of everything that was ever in it, if the kernel counts that.
+    #[must_use]
+    pub fn total_cpu(&self) -> Option<Duration> {
+        self.identity.query_cgroup(JobCgroup::cpu).flatten()
+    }
+
+    /// Counts the leader, while it lives, the orphans that are known to belong to this tree, and
+    /// all their descendants. Includes those that have ended and were not reaped yet; children of a
+    /// process's other threads are not included. Stops counting above `most`: beside a fork bomb
+    /// each process costs time.
+    #[must_use]
+    pub fn count_members(&self, most: u64) -> u64 {
+        let mut found = HashSet::new();
+        let mut todo = self.topmost_pids();
+        while let Some(pid) = todo.pop().filter(|_| found.len() as u64 <= most) {
+            if found.insert(pid) {
+                // It is gone, or the kernel has no such lists.
+                todo.extend(processes::children_of(pid).unwrap_or_default());
+            }
+        }
+        found.len() as u64
+    }
+
+    /// Stops the same processes, parents before their children, in passes until one finds no other
+    /// running process. Blocks.
+    ///
+    /// A scan of /proc reads a file for every process of the host. The lists of children lead to the
+    /// processes of one tree alone, and a parent that is stopped before its list is read has no more
+    /// children than the list says. So this stops a fork bomb whose processes leave their session,
+    /// where nothing else does: beside hundreds of busy processes the server gets little processor
+    /// time.
+    #[must_use = "stopped processes have to be resumed or ended"]
+    pub fn stop_descendants(&self) -> StoppedProcesses {
+        let mut stopped = StoppedProcesses::default();
+        for _ in 0..STOP_PASSES {
+            let before = stopped.0.len();
+            self.stop_in_one_pass(&mut stopped.0);
+            if stopped.0.len() == before {
+                break;
+            }
+        }
+        stopped
+    }
+
+    fn stop_in_one_pass(&self, stopped: &mut HashMap<ProcessKey, ProcStat>) {
+        let roots = self.identity.trees.children.roots();
+        let mut todo: Vec<(Pid, Option<Pid>)> =
+            self.topmost_pids().into_iter().map(|pid| (pid, None)).collect();
+        while let Some((pid, parent)) = todo.pop() {
+            let parents = parent.as_ref().map_or(roots.as_slice(), std::slice::from_ref);
+            // A process that got the signal may still read as running for a moment.
+            stopped.extend(stop_child(pid, parents).map(|stat| (stat.key(), stat)));
+            let below = processes::children_of(pid).unwrap_or_default();
+            todo.extend(below.into_iter().map(|child| (child, Some(pid))));
+        }
+    }
+
+    /// Returns the processes of the tree whose parent is the server or its keeper.
+    fn topmost_pids(&self) -> Vec<Pid> {
+        let identity = &self.identity;
+        let leader = Some(identity.leader).filter(|_| !identity.is_leader_reaped());
+        let (adopted, _) = identity.read_adopted(|_| true).unwrap_or_default();
+        leader.into_iter().chain(adopted.iter().map(|stat| stat.pid)).collect()
     }
 }
 
@@ -398,99 +513,60 @@ fn needs_no_resume(signal: Signal) -> bool {
         .contains(&signal)
 }
 
-// Limits and measurements of a tree by the kernel itself.
+/// The processes that were running and then stopped.
+#[derive(Debug, Default)]
+pub struct StoppedProcesses(HashMap<ProcessKey, ProcStat>);
 
-impl ProcessTree {
-    /// Returns the limits that the kernel does not enforce for the tree as a whole: the caller has
-    /// to watch them.
-    #[must_use]
-    pub fn unenforced_limits(&self, limits: &ResourceLimits) -> ResourceLimits {
-        self.identity().query_cgroup(|cgroup| cgroup.unenforced_limits(limits)).unwrap_or(*limits)
-    }
-
-    /// Returns the processes and threads in its cgroup, if it has one: cheap, and without processes
-    /// that left it. One more than the limit if the kernel refused one because of the limit.
-    #[must_use]
-    pub fn tasks_in_cgroup(&self) -> Option<u64> {
-        let tasks = self.identity().query_cgroup(JobCgroup::tasks).flatten()?;
-        // The first process of a namespace is ours and not part of the job.
-        let init = self.identity().query_resources(JobResources::init).flatten();
-        Some(tasks.saturating_sub(u64::from(init.is_some())))
-    }
-
-    /// Returns the number of processes in the session of its leader, while that lives: fewer than
-    /// the tree has if some left the session. Includes those that have ended and were not reaped
-    /// yet.
-    #[must_use]
-    pub fn tasks_in_session(&self, sizes: &HashMap<Pid, u64>) -> u64 {
-        let identity = self.identity();
-        let size = sizes.get(&identity.leader()).copied();
-        size.filter(|_| !identity.is_leader_reaped()).unwrap_or(0)
-    }
-
-    /// Stops the group of its leader, while that lives, with one call.
-    pub fn pause_group(&self) {
-        self.signal_leaders_group(Signal::STOP);
-    }
-
-    /// Resumes the group of its leader.
-    pub fn resume_group(&self) {
-        self.signal_leaders_group(Signal::CONT);
-    }
-
-    fn signal_leaders_group(&self, signal: Signal) {
-        if !self.identity().is_leader_reaped() {
-            // The number is the leader's own until it is reaped. A group that is gone is fine.
-            kill_process_group(self.identity().leader(), signal).ok();
+impl StoppedProcesses {
+    /// Resumes all of them.
+    pub fn resume(&self) {
+        for stat in self.0.values() {
+            // It is gone already, or not ours to signal.
+            processes::send_signal(stat, Signal::CONT).ok();
         }
     }
+}
 
-    /// `true` if the kernel refused it a task because of the limit.
-    #[must_use]
-    pub fn was_refused_tasks(&self) -> bool {
-        self.identity().query_cgroup(JobCgroup::refused_tasks).unwrap_or(0) > 0
+/// Stops a process if it is a child of one of these and runs. Returns it if it was stopped.
+fn stop_child(pid: Pid, parents: &[Pid]) -> Option<ProcStat> {
+    // Opened before the check, so that the signal goes to the process that was checked, even if the
+    // pid is reused.
+    let process = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+    let stat = processes::stat(pid)?;
+    let is_running = match stat.state {
+        ProcessState::Active | ProcessState::Uninterruptible => true,
+        ProcessState::Stopped | ProcessState::Dead => false,
+    };
+    let is_child = parents.iter().any(|parent| parent.as_raw_nonzero().get() == stat.parent);
+    if !is_running || !is_child {
+        return None;
     }
+    pidfd_send_signal(process, Signal::STOP).ok().map(|()| stat)
+}
 
-    /// Keeps the tree from growing: kills its cgroup or its namespace with one call, otherwise
-    /// kills the group of a living leader and stops the rest, `seen` first. [`ProcessTree::kill`]
-    /// has to follow. Blocks.
-    pub fn stop_growth(&self, seen: &TreeLoad) {
-        let identity = self.identity();
-        let means =
-            identity.query_resources(JobResources::kill_processes).unwrap_or(KillMethod::Walk);
-        if means != KillMethod::Walk {
-            return;
-        }
-        self.signal_leaders_group(Signal::KILL);
-        // Each process that is stopped leaves more time to find the others.
-        seen.stop();
-        processes::freeze(&|| identity.members());
-    }
-
-    /// Returns the peak of its memory, if the kernel killed it for lack of memory.
-    #[must_use]
-    pub fn out_of_memory(&self) -> Option<u64> {
-        self.identity().query_cgroup(JobCgroup::out_of_memory).flatten()
-    }
-
-    /// Returns the CPU time of everything that was ever in it, if the kernel counts that.
-    #[must_use]
-    pub fn total_cpu(&self) -> Option<Duration> {
-        self.identity().query_cgroup(JobCgroup::cpu).flatten()
-    }
+/// Measures the load of each of these trees, in their order. Blocks: it reads one file for each
+/// process of the host, however many trees there are.
+#[must_use]
+pub fn measure_trees(trees: &[Arc<ProcessTree>]) -> Vec<TreeLoad> {
+    let Some(first) = trees.first() else { return Vec::new() };
+    let identities: Vec<&TreeIdentity> = trees.iter().map(|tree| &*tree.identity).collect();
+    let members = first.identity.trees.attribute_processes(&ProcessSnapshot::take(), &identities);
+    members.iter().map(|members| TreeLoad::from_members(members)).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
     use std::process::Command;
+    use std::time::{Duration, Instant};
 
     use rustix::process::Pid;
 
-    use super::super::members::TreeEvidence;
     use super::*;
     use crate::host::tests::host;
     use crate::sandbox::job_resources::SandboxResources;
+    use crate::tree::members::TreeEvidence;
+    use crate::{LaunchStdin, Process, ProcessLaunch, ReportMode, SandboxSpec, StreamMode};
 
     /// A pid that no process has: above the highest that Linux gives out.
     const HIDDEN: u32 = (1 << 22) + 1;
@@ -540,5 +616,65 @@ mod tests {
         let tree = tree_in_cgroup(dir.path());
         assert_eq!((tree.living_pids(), tree.kill()), (Vec::new(), Vec::new()));
         assert!(tree.identity.query_resources(|_| ()).is_none());
+    }
+
+    /// A shell with a child and an orphan in their own sessions; the orphan has a child as well.
+    fn scattered() -> Process {
+        let text = "(setsid sh -c 'sleep 1000; :' &); setsid sleep 1000 & wait";
+        let launch = ProcessLaunch {
+            program: "/bin/sh".into(),
+            args: vec!["-c".into(), text.into()],
+            arg0: None,
+            env: Vec::new(),
+            cwd: "/".into(),
+            stdin: LaunchStdin::Null,
+            streams: StreamMode::Separate,
+            report: ReportMode::None,
+            sandbox: SandboxSpec::none(),
+            keep_as: None,
+        };
+        host().spawn(&launch).unwrap()
+    }
+
+    fn states(process: &Process) -> Vec<ProcessState> {
+        let pids = process.tree.living_pids().into_iter();
+        let pids = pids.filter_map(|pid| Pid::from_raw(pid.cast_signed()));
+        pids.filter_map(processes::stat).map(|stat| stat.state).collect()
+    }
+
+    /// The names of the programs, sorted.
+    fn names(process: &Process) -> Vec<String> {
+        let comm = |pid: u32| fs::read_to_string(format!("/proc/{pid}/comm")).ok();
+        let names = process.tree.living_pids().into_iter().filter_map(comm);
+        let mut names: Vec<String> = names.map(|name| name.trim_end().to_owned()).collect();
+        names.sort();
+        names
+    }
+
+    #[track_caller]
+    fn eventually(what: &str, holds: impl Fn() -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !holds() {
+            assert!(Instant::now() < deadline, "{what}");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    #[tokio::test]
+    async fn processes_that_left_the_session_are_counted_stopped_and_resumed() {
+        let process = scattered();
+        let tree = &process.tree;
+        // The shell, a child, and an orphan with a child.
+        eventually("all are there", || names(&process) == ["sh", "sh", "sleep", "sleep"]);
+        assert_eq!(tree.count_members(10), 4);
+        assert_eq!(tree.count_members(2), 3, "the first above two");
+        let are_all = |state| states(&process).iter().all(|found| *found == state);
+        let stopped = tree.stop_descendants();
+        assert_eq!(stopped.0.len(), 4);
+        eventually("all are stopped", || are_all(ProcessState::Stopped));
+        assert!(tree.stop_descendants().0.is_empty(), "none is running");
+        stopped.resume();
+        eventually("all are resumed", || are_all(ProcessState::Active));
+        assert_eq!(tree.kill(), [0; 0]);
     }
 }

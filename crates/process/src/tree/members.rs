@@ -1,41 +1,45 @@
-//! The members of a process tree.
+//! The identity of a process tree, by which its members are found, and its leader: waiting for its end,
+//! and taking its status.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
+use rustix::process::Pid;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::sync::oneshot;
 
-use super::ProcessTree;
-use super::orphans::{AdoptedChildren, TreeId, TreeRegistry};
-use crate::children::KeeperChild;
-use crate::input_wait::{self, InputWait};
+use super::registry::{TreeId, TreeRegistry};
+use crate::children::{Child, Children, KeeperChild};
 use crate::job_cgroup::JobCgroup;
 use crate::keeper::KeptJob;
-use crate::processes::{self, ProcStat, ProcessKey, ProcessSnapshot, ProcessState, ProcessTag};
+use crate::processes::{self, ProcStat, ProcessKey, ProcessSnapshot, ProcessTag};
 use crate::sandbox::job_resources::JobResources;
 use crate::stdio::StdioNames;
-use crate::syscalls;
+use crate::syscalls::{self, ChildExit};
+use crate::vfork_spawn::SpawnedChild;
 
 /// The identity of one tree, by which its processes are found.
 #[derive(Debug)]
 pub(crate) struct TreeIdentity {
-    trees: Arc<TreeRegistry>,
-    id: TreeId,
-    leader: Pid,
+    pub(crate) trees: Arc<TreeRegistry>,
+    pub(crate) id: TreeId,
+    pub(crate) leader: Pid,
     /// The tick (a hundredth of a second after boot) before which no process of the tree started.
-    started_after: u64,
-    evidence: TreeEvidence,
+    pub(crate) started_after: u64,
+    pub(crate) evidence: TreeEvidence,
     /// `true` once the leader was reaped: its pid, session and group may then belong to other
     /// processes.
     leader_reaped: AtomicBool,
     /// The resources that are held for the tree until it is over.
     resources: Mutex<Option<JobResources>>,
     /// The job at the keeper, if there is one.
-    kept: Option<Arc<KeptJob>>,
+    pub(crate) kept: Option<Arc<KeptJob>>,
     /// The start time of a leader that an earlier server started and that the keeper reaps.
     leader_started: Option<u64>,
     /// That leader, until it was reaped: only held, so that it is not taken for an orphan.
@@ -93,30 +97,6 @@ impl TreeIdentity {
         let child = leader.map(|stat| self.trees.children.own_keeper_child(stat.pid));
         self.kept_leader = Mutex::new(child);
         self
-    }
-
-    pub(crate) fn kept_job(&self) -> Option<&Arc<KeptJob>> {
-        self.kept.as_ref()
-    }
-
-    pub(crate) const fn evidence(&self) -> &TreeEvidence {
-        &self.evidence
-    }
-
-    pub(crate) fn trees(&self) -> &Arc<TreeRegistry> {
-        &self.trees
-    }
-
-    pub(crate) const fn id(&self) -> TreeId {
-        self.id
-    }
-
-    pub(crate) const fn leader(&self) -> Pid {
-        self.leader
-    }
-
-    pub(crate) const fn started_after(&self) -> u64 {
-        self.started_after
     }
 
     /// Calls `query` with the cgroup that the leader started in, if it got one of its own.
@@ -184,7 +164,7 @@ impl TreeIdentity {
         members
     }
 
-    fn shares_session(&self, stat: &ProcStat) -> bool {
+    pub(crate) fn shares_session(&self, stat: &ProcStat) -> bool {
         let leader = self.leader.as_raw_nonzero().get();
         (stat.session == leader || stat.group == leader)
             && stat.started >= self.started_after
@@ -245,11 +225,6 @@ impl TreeIdentity {
         standard_files.any(|file| self.evidence.files.outputs.contains(&file))
     }
 
-    /// Returns how certainly this process waits for the job's input.
-    pub(crate) fn input_wait(&self, stat: &ProcStat, has_children: bool) -> InputWait {
-        input_wait::read_process(stat, &self.evidence.files.inputs, has_children)
-    }
-
     /// Reads the children of the server that it did not create. Returns those for which `select` is
     /// true and that belong to this tree, and the pids of those that are gone or not selected.
     ///
@@ -278,11 +253,6 @@ impl TreeIdentity {
         Ok((members, unselected))
     }
 
-    /// Returns the members that the last scan found.
-    pub(crate) fn seen_processes(&self) -> HashSet<ProcessKey> {
-        self.lock_seen().clone()
-    }
-
     /// Remembers the living among these, so that they stay members when all other evidence is gone.
     pub(crate) fn remember(&self, members: &[ProcStat]) {
         let alive: HashSet<ProcessKey> =
@@ -297,7 +267,8 @@ impl TreeIdentity {
         }
     }
 
-    fn lock_seen(&self) -> MutexGuard<'_, HashSet<ProcessKey>> {
+    /// Returns the members that the last scan found.
+    pub(crate) fn lock_seen(&self) -> MutexGuard<'_, HashSet<ProcessKey>> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -308,338 +279,155 @@ impl Drop for TreeIdentity {
     }
 }
 
-impl TreeRegistry {
-    /// Returns the processes of each of these trees, including zombies, in the trees' order.
-    ///
-    /// Walks down from the server and its keeper, so that only our descendants can be included.
-    pub(crate) fn attribute_processes(
-        &self,
-        snapshot: &ProcessSnapshot,
-        trees: &[&TreeIdentity],
-    ) -> Vec<Vec<ProcStat>> {
-        let owners = OwnerIndex::new(self, trees);
-        let mut children = snapshot.by_parent();
-        let mut below = |pid: Pid| children.remove(&pid.as_raw_nonzero().get()).unwrap_or_default();
-        let mut members = vec![Vec::new(); trees.len()];
-        let mut todo: Vec<(&ProcStat, ParentKind)> = Vec::new();
-        for root in self.children.roots() {
-            let children = below(root).into_iter().filter(|stat| stat.pid != getpid());
-            todo.extend(children.map(|stat| (stat, ParentKind::Server)));
-        }
-        while let Some((stat, parent)) = todo.pop() {
-            let owner = owners.find(stat, parent);
-            // The first process of a namespace is ours and not part of the job: only its children
-            // are.
-            if let Some(tree) = owner.filter(|_| !owners.inits.contains_key(&stat.pid)) {
-                members[tree].push(*stat);
-            }
-            let parent = owner.map_or(ParentKind::Stranger, ParentKind::Member);
-            todo.extend(below(stat.pid).into_iter().map(|child| (child, parent)));
-        }
-        members
-    }
+/// The end of a process, and the resources that it used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Exit {
+    /// The exit code or signal.
+    pub status: ExitKind,
+    /// The resources that it and the children that it waited for used. `max_rss_bytes` is 0 if it
+    /// is not known: the kernel starts a child's peak at the server's own, so a smaller one cannot
+    /// be seen.
+    pub usage: ResourceUsage,
 }
 
-/// The relation of a process's parent to the trees.
-#[derive(Debug, Clone, Copy)]
-enum ParentKind {
-    Server,
-    Member(usize),
-    Stranger,
-}
-
-/// The evidence of many trees, for lookup by process.
-#[derive(Debug)]
-struct OwnerIndex<'a> {
-    registry: &'a TreeRegistry,
-    trees: &'a [&'a TreeIdentity],
-    ids: HashMap<TreeId, usize>,
-    leaders: HashMap<i32, usize>,
-    /// The first processes of pid namespaces, to which orphans pass.
-    inits: HashMap<Pid, usize>,
-    seen: HashMap<ProcessKey, usize>,
-    adopted: AdoptedChildren<'a>,
-}
-
-impl<'a> OwnerIndex<'a> {
-    fn new(registry: &'a TreeRegistry, trees: &'a [&'a TreeIdentity]) -> Self {
-        let mut by_age: Vec<_> = trees.iter().copied().enumerate().collect();
-        // If two leaders had the same pid, only the later tree can have it now.
-        by_age.sort_by_key(|(_, identity)| identity.started_after);
-        let mut ids = HashMap::new();
-        let mut leaders = HashMap::new();
-        let mut inits = HashMap::new();
-        let mut seen = HashMap::new();
-        for (index, identity) in by_age {
-            ids.insert(identity.id, index);
-            leaders.insert(identity.leader.as_raw_nonzero().get(), index);
-            let init = identity.query_resources(JobResources::init).flatten();
-            inits.extend(init.map(|init| (init, index)));
-            seen.extend(identity.lock_seen().iter().map(|key| (*key, index)));
-        }
-        let adopted = registry.adopted_children();
-        Self { registry, trees, ids, leaders, inits, seen, adopted }
-    }
-
-    fn find(&self, stat: &ProcStat, parent: ParentKind) -> Option<usize> {
-        let by_itself = || self.by_session(stat).or_else(|| self.seen.get(&stat.key()).copied());
-        match parent {
-            ParentKind::Member(tree) => Some(tree),
-            ParentKind::Server => {
-                let init = self.inits.get(&stat.pid).copied();
-                init.or_else(by_itself).or_else(|| self.as_orphan(stat))
-            }
-            ParentKind::Stranger => by_itself(),
-        }
-    }
-
-    fn by_session(&self, stat: &ProcStat) -> Option<usize> {
-        let tree = *self.leaders.get(&stat.session).or_else(|| self.leaders.get(&stat.group))?;
-        self.trees[tree].shares_session(stat).then_some(tree)
-    }
-
-    fn as_orphan(&self, stat: &ProcStat) -> Option<usize> {
-        if self.registry.children.is_owned(stat.pid) {
-            return None;
-        }
-        self.registry.owner_of(stat, &self.adopted).and_then(|tree| self.ids.get(&tree).copied())
-    }
-}
-
-// The processes of a tree, found from parent to child.
-//
-// A scan of /proc reads a file for every process of the host. The lists of children lead to the
-// processes of one tree alone, and a parent that is stopped before its list is read has no more
-// children than the list says. So this stops a fork bomb whose processes leave their session, where
-// nothing else does: beside hundreds of busy processes the server gets little processor time.
-
-/// The most passes over a tree that keeps growing while it is being stopped.
-const STOP_PASSES: u32 = 20;
-
-/// The processes that were running and then stopped.
-#[derive(Debug, Default)]
-pub struct StoppedProcesses(HashMap<ProcessKey, ProcStat>);
-
-impl StoppedProcesses {
-    /// Resumes all of them.
-    pub fn resume(&self) {
-        for stat in self.0.values() {
-            // It is gone already, or not ours to signal.
-            processes::send_signal(stat, Signal::CONT).ok();
-        }
-    }
-}
-
-impl ProcessTree {
-    /// Counts the leader, while it lives, the orphans that are known to belong to this tree, and
-    /// all their descendants. Includes those that have ended and were not reaped yet; children of a
-    /// process's other threads are not included. Stops counting above `most`: beside a fork bomb
-    /// each process costs time.
-    #[must_use]
-    pub fn count_members(&self, most: u64) -> u64 {
-        let mut found = HashSet::new();
-        let mut todo = self.topmost_pids();
-        while let Some(pid) = todo.pop().filter(|_| found.len() as u64 <= most) {
-            if found.insert(pid) {
-                // It is gone, or the kernel has no such lists.
-                todo.extend(processes::children_of(pid).unwrap_or_default());
-            }
-        }
-        found.len() as u64
-    }
-
-    /// Stops the same processes, parents before their children, in passes until one finds no other
-    /// running process. Blocks.
-    #[must_use = "stopped processes have to be resumed or ended"]
-    pub fn stop_descendants(&self) -> StoppedProcesses {
-        let mut stopped = StoppedProcesses::default();
-        for _ in 0..STOP_PASSES {
-            let before = stopped.0.len();
-            self.stop_in_one_pass(&mut stopped.0);
-            if stopped.0.len() == before {
-                break;
-            }
-        }
-        stopped
-    }
-
-    fn stop_in_one_pass(&self, stopped: &mut HashMap<ProcessKey, ProcStat>) {
-        let roots = self.identity().trees.children.roots();
-        let mut todo: Vec<(Pid, Option<Pid>)> =
-            self.topmost_pids().into_iter().map(|pid| (pid, None)).collect();
-        while let Some((pid, parent)) = todo.pop() {
-            let parents = parent.as_ref().map_or(roots.as_slice(), std::slice::from_ref);
-            // A process that got the signal may still read as running for a moment.
-            stopped.extend(stop_child(pid, parents).map(|stat| (stat.key(), stat)));
-            let below = processes::children_of(pid).unwrap_or_default();
-            todo.extend(below.into_iter().map(|child| (child, Some(pid))));
-        }
-    }
-
-    /// Returns the processes of the tree whose parent is the server or its keeper.
-    fn topmost_pids(&self) -> Vec<Pid> {
-        let identity = self.identity();
-        let leader = Some(identity.leader()).filter(|_| !identity.is_leader_reaped());
-        let (adopted, _) = identity.read_adopted(|_| true).unwrap_or_default();
-        leader.into_iter().chain(adopted.iter().map(|stat| stat.pid)).collect()
-    }
-}
-
-/// Stops a process if it is a child of one of these and runs. Returns it if it was stopped.
-fn stop_child(pid: Pid, parents: &[Pid]) -> Option<ProcStat> {
-    // Opened before the check, so that the signal goes to the process that was checked, even if the
-    // pid is reused.
-    let process = pidfd_open(pid, PidfdFlags::empty()).ok()?;
-    let stat = processes::stat(pid)?;
-    let is_running = match stat.state {
-        ProcessState::Active | ProcessState::Uninterruptible => true,
-        ProcessState::Stopped | ProcessState::Dead => false,
-    };
-    let is_child = parents.iter().any(|parent| parent.as_raw_nonzero().get() == stat.parent);
-    if !is_running || !is_child {
-        return None;
-    }
-    pidfd_send_signal(process, Signal::STOP).ok().map(|()| stat)
-}
-
-/// The resources that one tree uses.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct TreeLoad {
-    /// Processes and threads that are alive.
-    pub tasks: u64,
-    /// CPU time of its processes and of the children that they waited for.
+/// CPU time and memory of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+pub struct ResourceUsage {
+    /// User and system time.
     pub cpu: Duration,
-    /// Memory of its processes, with shared pages counted in each.
-    pub rss_bytes: u64,
-    members: Vec<ProcStat>,
+    /// The largest resident set of any one process.
+    pub max_rss_bytes: u64,
 }
 
-impl TreeLoad {
-    /// Returns the memory of its processes, with shared pages counted once. Makes the kernel walk
-    /// over all of it, so call it only if [`TreeLoad::rss_bytes`] is too much. Calls `has_time`
-    /// before each process; `None` if there was no time left.
-    #[must_use]
-    pub fn proportional_bytes(&self, has_time: impl Fn() -> bool) -> Option<u64> {
-        let bytes = |stat: &ProcStat| {
-            // For another user's process only the plain figure can be read.
-            let bytes = || processes::proportional_bytes(stat.pid);
-            has_time().then(|| bytes().unwrap_or_else(|| stat.rss_bytes()))
+/// The way in which a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExitKind {
+    /// An exit with this code.
+    Code(i32),
+    /// An end by this signal.
+    Signal {
+        /// The number of the signal.
+        signal: i32,
+        /// `true` if it left a core dump.
+        core: bool,
+    },
+}
+
+/// The first process of a tree.
+///
+/// If it is dropped without [`LeaderProcess::wait`], it keeps running and is reaped like an orphan.
+#[derive(Debug)]
+pub struct LeaderProcess {
+    exit: LeaderExit,
+    identity: Arc<TreeIdentity>,
+}
+
+/// The source of the status of a leader.
+#[derive(Debug)]
+enum LeaderExit {
+    /// A child of this process, with its pidfd.
+    Child(Child, AsyncFd<OwnedFd>),
+    /// A child of the keeper, which will report its end.
+    Kept(oneshot::Receiver<ChildExit>),
+    /// A process that ended before this server took it over.
+    Known(ChildExit),
+}
+
+/// Registers a new child with the runtime, which reports its end. After an error the child is gone.
+pub(crate) fn watch_for_exit(spawned: SpawnedChild) -> io::Result<(Child, AsyncFd<OwnedFd>)> {
+    let SpawnedChild { child, pidfd } = spawned;
+    match syscalls::register(pidfd, Interest::READABLE) {
+        Ok(pidfd) => Ok((child, pidfd)),
+        Err(error) => {
+            child.kill_and_reap();
+            Err(error)
+        }
+    }
+}
+
+impl LeaderProcess {
+    pub(crate) fn new(child: Child, pidfd: AsyncFd<OwnedFd>, identity: Arc<TreeIdentity>) -> Self {
+        Self { exit: LeaderExit::Child(child, pidfd), identity }
+    }
+
+    /// Creates the leader of a tree that an earlier server started; `exit` is its status if it has
+    /// ended.
+    pub(crate) fn restore(
+        exit: Option<ChildExit>,
+        kept: &KeptJob,
+        identity: Arc<TreeIdentity>,
+    ) -> Self {
+        let exit = match exit {
+            Some(exit) => LeaderExit::Known(exit),
+            None => LeaderExit::Kept(kept.wait_for_exit()),
         };
-        self.members.iter().map(bytes).sum()
+        Self { exit, identity }
     }
 
-    fn from_members(members: &[ProcStat]) -> Self {
-        let mut load = Self::default();
-        members.iter().for_each(|stat| load.add(stat));
-        load
-    }
-
-    /// Stops the processes that were seen.
-    pub(crate) fn stop(&self) {
-        for stat in &self.members {
-            // It is gone already, or not ours to signal.
-            processes::send_signal(stat, Signal::STOP).ok();
-        }
-    }
-
-    fn add(&mut self, stat: &ProcStat) {
-        // The usage of a zombie is not counted in its parent until it is waited for.
-        self.cpu += stat.cpu();
-        if stat.is_alive() {
-            self.tasks += stat.threads;
-            self.rss_bytes += stat.rss_bytes();
-            self.members.push(*stat);
-        }
-    }
-}
-
-/// Counts the processes of each session, by the pid of its leader. Makes one short call for each
-/// process of the host, which costs a tenth of reading its state.
-#[must_use]
-pub fn count_processes_by_session() -> HashMap<Pid, u64> {
-    let mut sizes = HashMap::new();
-    for session in processes::all_pids().into_iter().filter_map(syscalls::session_of) {
-        *sizes.entry(session).or_default() += 1;
-    }
-    sizes
-}
-
-/// Measures the load of each of these trees, in their order. Blocks: it reads one file for each
-/// process of the host, however many trees there are.
-#[must_use]
-pub fn measure_trees(trees: &[Arc<ProcessTree>]) -> Vec<TreeLoad> {
-    let Some(first) = trees.first() else { return Vec::new() };
-    let identities: Vec<&TreeIdentity> = trees.iter().map(|tree| tree.identity()).collect();
-    let members =
-        first.identity().trees().attribute_processes(&ProcessSnapshot::take(), &identities);
-    members.iter().map(|members| TreeLoad::from_members(members)).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::{Duration, Instant};
-
-    use super::*;
-    use crate::host::tests::host;
-    use crate::{LaunchStdin, Process, ProcessLaunch, ReportMode, SandboxSpec, StreamMode};
-
-    /// A shell with a child and an orphan in their own sessions; the orphan has a child as well.
-    fn scattered() -> Process {
-        let text = "(setsid sh -c 'sleep 1000; :' &); setsid sleep 1000 & wait";
-        let launch = ProcessLaunch {
-            program: "/bin/sh".into(),
-            args: vec!["-c".into(), text.into()],
-            arg0: None,
-            env: Vec::new(),
-            cwd: "/".into(),
-            stdin: LaunchStdin::Null,
-            streams: StreamMode::Separate,
-            report: ReportMode::None,
-            sandbox: SandboxSpec::none(),
-            keep_as: None,
+    /// Returns when the process has ended, and reaps it. Its descendants may live on.
+    ///
+    /// If the keeper holds the process, the keeper knows the status before the process is reaped.
+    ///
+    /// # Errors
+    /// If another caller took the status, if the runtime shuts down, or if the keeper that would
+    /// report it is gone.
+    pub async fn wait(self) -> io::Result<Exit> {
+        let identity = self.identity;
+        let ended = match self.exit {
+            LeaderExit::Child(child, pidfd) => {
+                let ended = wait_for_child(child, pidfd, identity.kept.as_ref()).await?;
+                identity.mark_leader_reaped();
+                ended
+            }
+            LeaderExit::Kept(receiver) => {
+                let gone = |_| io::Error::new(io::ErrorKind::BrokenPipe, "the keeper is gone");
+                let ended = receiver.await.map_err(gone)?;
+                identity.mark_leader_reaped();
+                if let Some(kept) = identity.kept.as_ref() {
+                    kept.reap_leader();
+                }
+                ended
+            }
+            LeaderExit::Known(ended) => ended,
         };
-        host().spawn(&launch).unwrap()
+        Ok(exit_from(ended, &identity.trees.children))
     }
+}
 
-    fn states(process: &Process) -> Vec<ProcessState> {
-        let pids = process.tree.living_pids().into_iter();
-        let pids = pids.filter_map(|pid| Pid::from_raw(pid.cast_signed()));
-        pids.filter_map(processes::stat).map(|stat| stat.state).collect()
-    }
-
-    /// The names of the programs, sorted.
-    fn names(process: &Process) -> Vec<String> {
-        let comm = |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/comm")).ok();
-        let names = process.tree.living_pids().into_iter().filter_map(comm);
-        let mut names: Vec<String> = names.map(|name| name.trim_end().to_owned()).collect();
-        names.sort();
-        names
-    }
-
-    #[track_caller]
-    fn eventually(what: &str, holds: impl Fn() -> bool) {
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while !holds() {
-            assert!(Instant::now() < deadline, "{what}");
-            std::thread::sleep(Duration::from_millis(5));
+/// Waits for a child of this process, and reaps it.
+async fn wait_for_child(
+    mut child: Child,
+    pidfd: AsyncFd<OwnedFd>,
+    kept: Option<&Arc<KeptJob>>,
+) -> io::Result<ChildExit> {
+    loop {
+        let mut ready = pidfd.readable().await?;
+        if let Some(kept) = kept
+            && let Some(ended) = child.peek_exit()?
+        {
+            kept.report_exit(ended);
         }
+        if let Some(ended) = child.try_reap()? {
+            return Ok(ended);
+        }
+        ready.clear_ready();
     }
+}
 
-    #[tokio::test]
-    async fn processes_that_left_the_session_are_counted_stopped_and_resumed() {
-        let process = scattered();
-        let tree = &process.tree;
-        // The shell, a child, and an orphan with a child.
-        eventually("all are there", || names(&process) == ["sh", "sh", "sleep", "sleep"]);
-        assert_eq!(tree.count_members(10), 4);
-        assert_eq!(tree.count_members(2), 3, "the first above two");
-        let are_all = |state| states(&process).iter().all(|found| *found == state);
-        let stopped = tree.stop_descendants();
-        assert_eq!(stopped.0.len(), 4);
-        eventually("all are stopped", || are_all(ProcessState::Stopped));
-        assert!(tree.stop_descendants().0.is_empty(), "none is running");
-        stopped.resume();
-        eventually("all are resumed", || are_all(ProcessState::Active));
-        assert_eq!(tree.kill(), [0; 0]);
+fn exit_from(ended: ChildExit, children: &Children) -> Exit {
+    // A spawned child starts with the server's memory: a peak up to ours may be ours.
+    let is_its_own = children.is_above_own_peak(ended.max_rss_bytes);
+    let max_rss_bytes = if is_its_own { ended.max_rss_bytes } else { 0 };
+    Exit {
+        status: decode_status(ended.status),
+        usage: ResourceUsage { cpu: ended.cpu, max_rss_bytes },
+    }
+}
+
+const fn decode_status(status: i32) -> ExitKind {
+    if libc::WIFSIGNALED(status) {
+        ExitKind::Signal { signal: libc::WTERMSIG(status), core: libc::WCOREDUMP(status) }
+    } else {
+        ExitKind::Code(libc::WEXITSTATUS(status))
     }
 }

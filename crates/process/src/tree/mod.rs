@@ -1,13 +1,13 @@
 //! Process trees: their members, their leaders, and the orphans that the server adopts.
 
+mod activity;
 mod handle;
-mod leader;
 pub(crate) mod members;
-pub(crate) mod orphans;
-mod process_info;
+pub(crate) mod registry;
 
-pub use handle::{InputActivity, ProcessTree, TreeActivity};
-pub(crate) use leader::watch_for_exit;
-pub use leader::{Exit, ExitKind, LeaderProcess, ResourceUsage};
-pub use members::{StoppedProcesses, TreeLoad, count_processes_by_session, measure_trees};
-pub use process_info::ProcessInfo;
+pub use activity::{
+    InputActivity, InputWait, ProcessInfo, TreeActivity, TreeLoad, count_processes_by_session,
+};
+pub use handle::{ProcessTree, StoppedProcesses, measure_trees};
+pub(crate) use members::watch_for_exit;
+pub use members::{Exit, ExitKind, LeaderProcess, ResourceUsage};

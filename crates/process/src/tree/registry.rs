@@ -1,4 +1,4 @@
-//! The tree that an adopted orphan belongs to.
+//! The trees of this process, and the tree that an adopted orphan belongs to.
 //!
 //! The server is a subreaper: a process whose parent has ended becomes a child of the server, and
 //! nothing about it shows directly which job it came from. Evidence decides first: its cgroup, and
@@ -12,12 +12,13 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use rustix::process::Pid;
+use rustix::process::{Pid, getpid};
 
 use super::members::TreeIdentity;
 use crate::cgroup::Cgroups;
 use crate::children::Children;
 use crate::processes::{self, ProcStat, ProcessKey, ProcessSnapshot, ProcessTag, TreeScan};
+use crate::sandbox::job_resources::JobResources;
 
 /// The time that orphans whose trees are all over may take to end.
 const END_LIMIT: Duration = Duration::from_millis(1500);
@@ -197,7 +198,7 @@ impl TreeRegistry {
     /// is the only one.
     pub(crate) fn open_tree(&self, identity: &Arc<TreeIdentity>) -> bool {
         let mut orphans = self.orphans();
-        orphans.trees.insert(identity.id(), Arc::downgrade(identity));
+        orphans.trees.insert(identity.id, Arc::downgrade(identity));
         orphans.trees.len() == 1
     }
 
@@ -213,7 +214,7 @@ impl TreeRegistry {
 
     /// Returns the members of all open trees that the last scans found.
     pub(crate) fn seen_processes(&self) -> HashSet<ProcessKey> {
-        self.open_trees().iter().flat_map(|tree| tree.seen_processes()).collect()
+        self.open_trees().iter().flat_map(|tree| tree.lock_seen().clone()).collect()
     }
 
     pub(crate) fn open_trees(&self) -> Vec<Arc<TreeIdentity>> {
@@ -269,7 +270,7 @@ impl TreeRegistry {
             |tree: &&Arc<TreeIdentity>| tree.has_kernel_evidence(tag, cgroup.as_deref());
         if let Some(tree) = trees.iter().find(is_marked) {
             // The only process of a tree that we created was registered before the tree existed.
-            return Some(Orphan::new(OrphanOwner::One(tree.id()), AdoptionCertainty::Adopted));
+            return Some(Orphan::new(OrphanOwner::One(tree.id), AdoptionCertainty::Adopted));
         }
         // It carries the mark of a tree that is over, or not registered yet, so it belongs to none
         // of these.
@@ -277,12 +278,12 @@ impl TreeRegistry {
             return None;
         }
         if let Some(tree) = trees.iter().find(|tree| tree.has_weak_evidence(stat.pid)) {
-            return Some(Orphan::new(OrphanOwner::One(tree.id()), unchecked));
+            return Some(Orphan::new(OrphanOwner::One(tree.id), unchecked));
         }
         let possible: Vec<_> = trees
             .iter()
             .filter(|tree| !tree.has_namespace())
-            .map(|tree| (tree.id(), tree.started_after()))
+            .map(|tree| (tree.id, tree.started_after))
             .collect();
         possible_owner(stat.started, &possible).map(|owner| Orphan::new(owner, unchecked))
     }
@@ -364,6 +365,102 @@ impl TreeRegistry {
         let ended_orphans = std::mem::take(&mut orphans.ended);
         let is_conclusive = orphans.inconclusive_orphans().next().is_none();
         Some(TreeScan { processes, ended_orphans, is_conclusive })
+    }
+
+    /// Returns the processes of each of these trees, including zombies, in the trees' order.
+    ///
+    /// Walks down from the server and its keeper, so that only our descendants can be included.
+    pub(crate) fn attribute_processes(
+        &self,
+        snapshot: &ProcessSnapshot,
+        trees: &[&TreeIdentity],
+    ) -> Vec<Vec<ProcStat>> {
+        let owners = OwnerIndex::new(self, trees);
+        let mut children = snapshot.by_parent();
+        let mut below = |pid: Pid| children.remove(&pid.as_raw_nonzero().get()).unwrap_or_default();
+        let mut members = vec![Vec::new(); trees.len()];
+        let mut todo: Vec<(&ProcStat, ParentKind)> = Vec::new();
+        for root in self.children.roots() {
+            let children = below(root).into_iter().filter(|stat| stat.pid != getpid());
+            todo.extend(children.map(|stat| (stat, ParentKind::Server)));
+        }
+        while let Some((stat, parent)) = todo.pop() {
+            let owner = owners.find(stat, parent);
+            // The first process of a namespace is ours and not part of the job: only its children
+            // are.
+            if let Some(tree) = owner.filter(|_| !owners.inits.contains_key(&stat.pid)) {
+                members[tree].push(*stat);
+            }
+            let parent = owner.map_or(ParentKind::Stranger, ParentKind::Member);
+            todo.extend(below(stat.pid).into_iter().map(|child| (child, parent)));
+        }
+        members
+    }
+}
+
+/// The relation of a process's parent to the trees.
+#[derive(Debug, Clone, Copy)]
+enum ParentKind {
+    Server,
+    Member(usize),
+    Stranger,
+}
+
+/// The evidence of many trees, for lookup by process.
+#[derive(Debug)]
+struct OwnerIndex<'a> {
+    registry: &'a TreeRegistry,
+    trees: &'a [&'a TreeIdentity],
+    ids: HashMap<TreeId, usize>,
+    leaders: HashMap<i32, usize>,
+    /// The first processes of pid namespaces, to which orphans pass.
+    inits: HashMap<Pid, usize>,
+    seen: HashMap<ProcessKey, usize>,
+    adopted: AdoptedChildren<'a>,
+}
+
+impl<'a> OwnerIndex<'a> {
+    fn new(registry: &'a TreeRegistry, trees: &'a [&'a TreeIdentity]) -> Self {
+        let mut by_age: Vec<_> = trees.iter().copied().enumerate().collect();
+        // If two leaders had the same pid, only the later tree can have it now.
+        by_age.sort_by_key(|(_, identity)| identity.started_after);
+        let mut ids = HashMap::new();
+        let mut leaders = HashMap::new();
+        let mut inits = HashMap::new();
+        let mut seen = HashMap::new();
+        for (index, identity) in by_age {
+            ids.insert(identity.id, index);
+            leaders.insert(identity.leader.as_raw_nonzero().get(), index);
+            let init = identity.query_resources(JobResources::init).flatten();
+            inits.extend(init.map(|init| (init, index)));
+            seen.extend(identity.lock_seen().iter().map(|key| (*key, index)));
+        }
+        let adopted = registry.adopted_children();
+        Self { registry, trees, ids, leaders, inits, seen, adopted }
+    }
+
+    fn find(&self, stat: &ProcStat, parent: ParentKind) -> Option<usize> {
+        let by_itself = || self.by_session(stat).or_else(|| self.seen.get(&stat.key()).copied());
+        match parent {
+            ParentKind::Member(tree) => Some(tree),
+            ParentKind::Server => {
+                let init = self.inits.get(&stat.pid).copied();
+                init.or_else(by_itself).or_else(|| self.as_orphan(stat))
+            }
+            ParentKind::Stranger => by_itself(),
+        }
+    }
+
+    fn by_session(&self, stat: &ProcStat) -> Option<usize> {
+        let tree = *self.leaders.get(&stat.session).or_else(|| self.leaders.get(&stat.group))?;
+        self.trees[tree].shares_session(stat).then_some(tree)
+    }
+
+    fn as_orphan(&self, stat: &ProcStat) -> Option<usize> {
+        if self.registry.children.is_owned(stat.pid) {
+            return None;
+        }
+        self.registry.owner_of(stat, &self.adopted).and_then(|tree| self.ids.get(&tree).copied())
     }
 }
 

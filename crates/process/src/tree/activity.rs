@@ -1,20 +1,155 @@
-//! Processes that wait for input: blocked in a system call that returns when their terminal or
-//! their standard input has something to read.
+//! The activity of the processes of a tree: the resources that they use, their commands, and whether they
+//! wait for input.
 //!
-//! The kernel shows the call and its arguments in /proc/PID/task/TID/syscall, to those who may trace
-//! the process. A process of another user (`sudo`), or one that protects its memory, shows neither
-//! that nor its files; [`judge_hidden`] decides by what is left.
+//! A process waits for input if it is blocked in a system call that returns when its terminal or its
+//! standard input has something to read. The kernel shows the call and its arguments in
+//! /proc/PID/task/TID/syscall, to those who may trace the process. A process of another user (`sudo`),
+//! or one that protects its memory, shows neither that nor its files; [`judge_hidden`] decides by what
+//! is left.
 
+use std::collections::HashMap;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read as _};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use rustix::net::AddressFamily;
 use rustix::net::sockopt::socket_domain;
-use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal, pidfd_getfd, pidfd_open};
 
-use crate::processes::{self, ProcStat, ProcessState};
+use crate::processes::{self, ProcStat, ProcessState, pid_number};
+use crate::syscalls;
+
+/// The activity of a tree at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TreeActivity {
+    /// The number of its processes that are alive.
+    pub processes: usize,
+    /// CPU time of those and of the children that they waited for.
+    pub cpu: Duration,
+    /// Memory of those, with shared pages counted in each.
+    pub rss_bytes: u64,
+    /// The highest certainty that one of them waits for our input.
+    pub input_wait: InputWait,
+}
+
+/// The part of a tree's activity that shows whether it waits for input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct InputActivity {
+    /// The highest certainty that one of its processes waits for our input.
+    pub input_wait: InputWait,
+    /// CPU time of its processes and of the children that they waited for.
+    pub cpu: Duration,
+}
+
+/// The resources that one tree uses.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TreeLoad {
+    /// Processes and threads that are alive.
+    pub tasks: u64,
+    /// CPU time of its processes and of the children that they waited for.
+    pub cpu: Duration,
+    /// Memory of its processes, with shared pages counted in each.
+    pub rss_bytes: u64,
+    members: Vec<ProcStat>,
+}
+
+impl TreeLoad {
+    /// Returns the memory of its processes, with shared pages counted once. Makes the kernel walk
+    /// over all of it, so call it only if [`TreeLoad::rss_bytes`] is too much. Calls `has_time`
+    /// before each process; `None` if there was no time left.
+    #[must_use]
+    pub fn proportional_bytes(&self, has_time: impl Fn() -> bool) -> Option<u64> {
+        let bytes = |stat: &ProcStat| {
+            // For another user's process only the plain figure can be read.
+            let bytes = || processes::proportional_bytes(stat.pid);
+            has_time().then(|| bytes().unwrap_or_else(|| stat.rss_bytes()))
+        };
+        self.members.iter().map(bytes).sum()
+    }
+
+    pub(crate) fn from_members(members: &[ProcStat]) -> Self {
+        let mut load = Self::default();
+        members.iter().for_each(|stat| load.add(stat));
+        load
+    }
+
+    /// Stops the processes that were seen.
+    pub(crate) fn stop(&self) {
+        for stat in &self.members {
+            // It is gone already, or not ours to signal.
+            processes::send_signal(stat, Signal::STOP).ok();
+        }
+    }
+
+    fn add(&mut self, stat: &ProcStat) {
+        // The usage of a zombie is not counted in its parent until it is waited for.
+        self.cpu += stat.cpu();
+        if stat.is_alive() {
+            self.tasks += stat.threads;
+            self.rss_bytes += stat.rss_bytes();
+            self.members.push(*stat);
+        }
+    }
+}
+
+/// Counts the processes of each session, by the pid of its leader. Makes one short call for each
+/// process of the host, which costs a tenth of reading its state.
+#[must_use]
+pub fn count_processes_by_session() -> HashMap<Pid, u64> {
+    let mut sizes = HashMap::new();
+    for session in processes::all_pids().into_iter().filter_map(syscalls::session_of) {
+        *sizes.entry(session).or_default() += 1;
+    }
+    sizes
+}
+
+/// Bytes of a command line that are read.
+const COMMAND_BYTES: u64 = 1024;
+
+/// One living process of a tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcessInfo {
+    /// The process id, as the server sees it.
+    pub pid: u32,
+    /// The process id of its parent; 0 if that is outside of the server's namespace.
+    pub parent: u32,
+    /// Its arguments, separated by blanks; the beginning of a long command. Empty if it has none or
+    /// has ended meanwhile.
+    pub command: String,
+    /// CPU time of the process and of the children that it waited for.
+    pub cpu: Duration,
+    /// Its resident memory, shared pages included.
+    pub rss_bytes: u64,
+}
+
+impl ProcessInfo {
+    pub(crate) fn read(stat: &ProcStat) -> Self {
+        let pid = pid_number(stat.pid);
+        Self {
+            pid,
+            parent: u32::try_from(stat.parent).unwrap_or(0),
+            command: read_command(pid),
+            cpu: stat.cpu(),
+            rss_bytes: stat.rss_bytes(),
+        }
+    }
+}
+
+fn read_command(pid: u32) -> String {
+    let mut bytes = Vec::new();
+    let file = File::open(format!("/proc/{pid}/cmdline"));
+    // A process that has ended has no command any more.
+    file.and_then(|file| file.take(COMMAND_BYTES).read_to_end(&mut bytes)).ok();
+    format_command(&bytes)
+}
+
+/// Formats arguments that each end with a zero byte.
+fn format_command(arguments: &[u8]) -> String {
+    let text = String::from_utf8_lossy(arguments);
+    text.trim_end_matches('\0').replace('\0', " ")
+}
 
 /// The certainty that a process waits for input, in increasing order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -41,7 +176,11 @@ const MAX_FILES: u64 = 1024;
 
 /// Returns how certainly a process waits for one of `inputs`, the names of its input in
 /// /proc/PID/fd.
-pub(crate) fn read_process(stat: &ProcStat, inputs: &[PathBuf], has_children: bool) -> InputWait {
+pub(crate) fn read_input_wait(
+    stat: &ProcStat,
+    inputs: &[PathBuf],
+    has_children: bool,
+) -> InputWait {
     if inputs.is_empty() || stat.state != ProcessState::Active {
         return InputWait::No;
     }
@@ -452,5 +591,19 @@ mod tests {
         ] {
             assert_eq!(KernelSleep::parse(function), expected, "{function}");
         }
+    }
+
+    #[test]
+    fn arguments_are_separated_by_blanks() {
+        for (bytes, text) in [
+            (&b"sleep\x0010\0"[..], "sleep 10"),
+            (b"sh\0-c\0echo a b\0", "sh -c echo a b"),
+            (b"", ""),
+            (b"cut", "cut"),
+        ] {
+            assert_eq!(format_command(bytes), text);
+        }
+        assert!(!read_command(std::process::id()).is_empty());
+        assert_eq!(read_command(u32::MAX), "");
     }
 }
