@@ -31,9 +31,9 @@ use crate::shell::PipelineReport;
 use crate::spawn::Process;
 use crate::spawner::Spawner;
 use crate::stdio::{EndOfInput, InputPipe, OutputPipe, StdioNames};
-use crate::tree::members::{TreeEvidence, TreeIdentity};
-use crate::tree::registry::TreeRegistry;
-use crate::tree::{LeaderProcess, ProcessTree};
+use crate::tree::ProcessTree;
+use crate::tree_members::{LeaderProcess, TreeEvidence, TreeIdentity};
+use crate::tree_registry::TreeRegistry;
 use crate::vfork_spawn::VforkSpawner;
 
 /// The process side of one server: its helper processes, and its shared state for jobs.

@@ -35,9 +35,14 @@ pub mod shell;
 pub mod sockets;
 mod spawn;
 mod spawner;
+mod spawner_process;
+mod spawner_wire;
 mod stdio;
 mod syscalls;
 mod tree;
+mod tree_activity;
+mod tree_members;
+mod tree_registry;
 mod vfork_spawn;
 
 pub use child_defaults::{HostTag, JOB_VARIABLE, raise_thread_priority, wait_for_child_exit};
@@ -60,8 +65,8 @@ pub use stdio::{EchoMode, InputPipe, OutputPipe, TerminalResizer, wait_until_rea
 pub use syscalls::{
     block_child_signals, block_in_place, limit_retained_memory, thread_cpu_time, trim_memory,
 };
-pub use tree::{
-    Exit, ExitKind, InputActivity, InputWait, LeaderProcess, ProcessInfo, ProcessTree,
-    ResourceUsage, StoppedProcesses, TreeActivity, TreeLoad, count_processes_by_session,
-    measure_trees,
+pub use tree::{ProcessTree, StoppedProcesses, measure_trees};
+pub use tree_activity::{
+    InputActivity, InputWait, ProcessInfo, TreeActivity, TreeLoad, count_processes_by_session,
 };
+pub use tree_members::{Exit, ExitKind, LeaderProcess, ResourceUsage};

@@ -26,11 +26,12 @@ use crate::load::describe_open_file_limit;
 use crate::processes::ProcessTag;
 use crate::sandbox::job_resources::{JobResources, SandboxResources};
 use crate::shell::PipelineReport;
-use crate::spawner::{NamespacedLeader, PidNamespace, spawner_main};
+use crate::spawner::{NamespacedLeader, PidNamespace};
+use crate::spawner_process::spawner_main;
 use crate::stdio::{ChildStdio, InputPipe, OutputPipe, StdioPipes};
 use crate::syscalls::{self, FileAction, PosixSpawnPlan};
-use crate::tree::members::{TreeEvidence, TreeIdentity};
-use crate::tree::{self, LeaderProcess, ProcessTree};
+use crate::tree::ProcessTree;
+use crate::tree_members::{self, LeaderProcess, TreeEvidence, TreeIdentity};
 use crate::vfork_spawn::SpawnedChild;
 
 /// The PATH that a shell searches if none is set.
@@ -144,7 +145,7 @@ impl Host {
             SpawnContext { host: self, launch, path: &path, cwd, child_stdio, report: report_file };
         let marker = strings.marker();
         let CreatedProcess { spawned, tag, job_resources } = context.create(strings)?;
-        let (child, pidfd) = tree::watch_for_exit(spawned).map_err(system)?;
+        let (child, pidfd) = tree_members::watch_for_exit(spawned).map_err(system)?;
         let evidence = TreeEvidence { tag, marker, files: pipes.child_stdio.fd_names() };
         let keep = launch.keep_as.as_deref().zip(self.keeper());
         let keep = keep.map(|(name, keeper)| (name, KeptJob::create(keeper)));

@@ -1,4 +1,14 @@
-//! The server's side: keeps one spawner process, and requests processes from it.
+//! A small second process that creates the jobs with their own namespaces, and the server's side of it.
+//!
+//! Such a job needs steps between its creation and its program that cannot be done in the memory of
+//! the server, and a `fork` of the server would cost more the bigger it is. The spawner is this
+//! same program, started when it is first needed, with one thread and little memory. Each launch
+//! arrives over a socket (`spawner_wire`), and creates *siblings* of the spawner: children of the
+//! server, which waits for them like for any other. If the leader cannot execute its program, the
+//! failed step is sent back.
+//!
+//! One launch creates three processes (`spawner_process`): one that makes the namespaces and then
+//! exits, the init of the new pid namespace, which only waits to end when we do, and the leader.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -15,12 +25,12 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 
-use super::serve::SPAWNER_ARG;
-use super::wire::{self, FdRole, SpawnerNote};
 use crate::child_defaults::{ChildDefaults, OURSELVES};
 use crate::child_steps::{SpawnFailure, SpawnRequest, SpawnStep};
 use crate::children::{Child, Children, Creation, KeeperChild};
 use crate::keeper::HandoverFlag;
+use crate::spawner_process::SPAWNER_ARG;
+use crate::spawner_wire::{self, FdRole, SpawnerNote};
 use crate::stdio::ChildFiles;
 use crate::syscalls;
 use crate::vfork_spawn::SpawnedChild;
@@ -205,8 +215,8 @@ impl Spawner {
         let pipes = LaunchPipes::open().map_err(|errno| SpawnStep::Request.failed(errno))?;
         let (roles, files): (Vec<_>, Vec<_>) =
             FdRole::list(files, cgroup).chain(pipes.theirs()).unzip();
-        let request = wire::encode(request, &roles);
-        if request.len() > wire::MOST_BYTES {
+        let request = spawner_wire::encode(request, &roles);
+        if request.len() > spawner_wire::MOST_BYTES {
             return Err(SpawnStep::Program.failed(Errno::TOOBIG));
         }
         let answer = self.ask(creation, &request, &files)?;
@@ -229,7 +239,7 @@ impl Spawner {
         let send = |spawner: &SpawnerProcess| {
             // Jobs inherit the spawner's limits. Ours may have been lowered since the last launch.
             self.defaults.limit_open_files(spawner.child.pid());
-            wire::send_request(spawner.socket.as_fd(), request, files)
+            spawner_wire::send_request(spawner.socket.as_fd(), request, files)
         };
         let mut state = self.state();
         if send(self.running(&mut state, creation).map_err(failed)?).is_err() {
@@ -237,7 +247,7 @@ impl Spawner {
             send(self.running(&mut state, creation).map_err(failed)?).map_err(failed)?;
         }
         let spawner = self.running(&mut state, creation).map_err(failed)?;
-        wire::receive_answer(spawner.socket.as_fd()).map_err(|errno| {
+        spawner_wire::receive_answer(spawner.socket.as_fd()).map_err(|errno| {
             state.discard();
             failed(errno)
         })

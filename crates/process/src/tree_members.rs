@@ -14,7 +14,6 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::oneshot;
 
-use super::registry::{TreeId, TreeRegistry};
 use crate::children::{Child, Children, KeeperChild};
 use crate::job_cgroup::JobCgroup;
 use crate::keeper::KeptJob;
@@ -22,6 +21,7 @@ use crate::processes::{self, ProcStat, ProcessKey, ProcessSnapshot, ProcessTag};
 use crate::sandbox::job_resources::JobResources;
 use crate::stdio::StdioNames;
 use crate::syscalls::{self, ChildExit};
+use crate::tree_registry::{TreeId, TreeRegistry};
 use crate::vfork_spawn::SpawnedChild;
 
 /// The identity of one tree, by which its processes are found.

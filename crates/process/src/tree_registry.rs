@@ -14,11 +14,11 @@ use std::time::Duration;
 
 use rustix::process::{Pid, getpid};
 
-use super::members::TreeIdentity;
 use crate::cgroup::Cgroups;
 use crate::children::Children;
 use crate::processes::{self, ProcStat, ProcessKey, ProcessSnapshot, ProcessTag, TreeScan};
 use crate::sandbox::job_resources::JobResources;
+use crate::tree_members::TreeIdentity;
 
 /// The time that orphans whose trees are all over may take to end.
 const END_LIMIT: Duration = Duration::from_millis(1500);

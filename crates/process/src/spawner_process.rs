@@ -17,7 +17,6 @@ use rustix::process::{
 };
 use rustix::thread::{UnshareFlags, set_name, set_no_new_privs};
 
-use super::wire::{self, ReceivedFiles, SpawnerNote, SpawnerRequest};
 use crate::child_defaults;
 use crate::child_steps::{
     ChildSetup, FilterCache, SpawnFailure, SpawnStep, StandardFiles, become_leader, duplicate_to,
@@ -25,6 +24,7 @@ use crate::child_steps::{
 };
 use crate::confinement::NetworkAccess;
 use crate::sandbox::{mounts, restrictions};
+use crate::spawner_wire::{self, ReceivedFiles, SpawnerNote, SpawnerRequest};
 use crate::syscalls::last_error;
 use crate::vfork_spawn::{CloneArgs, INTO_CGROUP, StackPool, spawn_sibling_and_wait};
 
@@ -53,10 +53,10 @@ fn prepare_process() -> io::Result<()> {
 fn serve(socket: BorrowedFd<'_>) -> Result<(), Errno> {
     let filters = FilterCache::default();
     let stacks = StackPool::default();
-    while let Some(request_bytes) = wire::receive_request(socket)? {
+    while let Some(request_bytes) = spawner_wire::receive_request(socket)? {
         let answer =
             create_maker(request_bytes, &filters, &stacks).unwrap_or_else(SpawnerNote::Failed);
-        wire::send_answer(socket, answer)?;
+        spawner_wire::send_answer(socket, answer)?;
     }
     Ok(())
 }
@@ -68,7 +68,7 @@ fn create_maker(
     stacks: &StackPool,
 ) -> Result<SpawnerNote, SpawnFailure> {
     let malformed = || SpawnStep::Request.failed(Errno::PROTO);
-    let (request, roles) = wire::decode(&request_bytes.bytes).ok_or_else(malformed)?;
+    let (request, roles) = spawner_wire::decode(&request_bytes.bytes).ok_or_else(malformed)?;
     drop(request_bytes.bytes);
     let files = ReceivedFiles::sort(&roles, request_bytes.files).ok_or_else(malformed)?;
     let setup = ChildSetup::prepare(&request, files.leader_files(), filters)?;

@@ -10,16 +10,16 @@ use rustix::process::{
     pidfd_send_signal, test_kill_process_group,
 };
 
-use super::activity::{
-    InputActivity, InputWait, ProcessInfo, TreeActivity, TreeLoad, read_input_wait,
-};
-use super::members::TreeIdentity;
 use crate::confinement::ResourceLimits;
 use crate::job_cgroup::JobCgroup;
 use crate::load::{self, HostLoad};
 use crate::processes::{self, ProcStat, ProcessKey, ProcessSnapshot, ProcessState, pid_number};
 use crate::sandbox::job_resources::{JobResources, KillMethod, Occupancy};
 use crate::syscalls::block_in_place;
+use crate::tree_activity::{
+    InputActivity, InputWait, ProcessInfo, TreeActivity, TreeLoad, read_input_wait,
+};
+use crate::tree_members::TreeIdentity;
 
 /// The time for which [`ProcessTree::kill`] tries while no process ends.
 const KILL_LIMIT: Duration = Duration::from_millis(1500);
@@ -565,7 +565,7 @@ mod tests {
     use super::*;
     use crate::host::tests::host;
     use crate::sandbox::job_resources::SandboxResources;
-    use crate::tree::members::TreeEvidence;
+    use crate::tree_members::TreeEvidence;
     use crate::{LaunchStdin, Process, ProcessLaunch, ReportMode, SandboxSpec, StreamMode};
 
     /// A pid that no process has: above the highest that Linux gives out.
