@@ -382,7 +382,7 @@ impl Controller {
     }
 
     /// Returns the controllers that a file such as `cgroup.controllers` names.
-    pub(crate) fn named_in(list: &str) -> Vec<Self> {
+    fn named_in(list: &str) -> Vec<Self> {
         let is_named = |it: &Self| list.split_ascii_whitespace().any(|word| word == it.word());
         Self::ALL.into_iter().filter(is_named).collect()
     }

@@ -199,7 +199,7 @@ impl<'a> ChildSetup<'a> {
     }
 
     /// Gets its own file table; before that, it must neither open nor close a file.
-    pub(crate) fn unshare_files(&self) -> Result<(), SpawnFailure> {
+    fn unshare_files(&self) -> Result<(), SpawnFailure> {
         let unshared = self.shares_files.map_or(Ok(()), unshare_files);
         unshared.map_err(|errno| SpawnStep::Files.failed(errno))
     }
@@ -419,7 +419,7 @@ pub(crate) fn duplicate_to(file: BorrowedFd<'_>, number: RawFd) -> Result<(), Er
 
 /// Gives this process, which shares its parent's file table, its own table: with all files below
 /// this number, and with the others only if the kernel cannot leave them out.
-pub(crate) fn unshare_files(end: RawFd) -> Result<(), Errno> {
+fn unshare_files(end: RawFd) -> Result<(), Errno> {
     const UNSHARE: c_int = libc::CLOSE_RANGE_UNSHARE.cast_signed();
     // SAFETY: both calls change the new table, which is this process's own; nobody owns the files
     // in it.
@@ -437,7 +437,7 @@ pub(crate) fn exit_now(code: c_int) -> ! {
 }
 
 /// A set of signals as the kernel has it: number N is bit N-1.
-pub(crate) type SignalSet = u64;
+type SignalSet = u64;
 
 /// The set of all signals.
 pub(crate) const ALL_SIGNALS: SignalSet = SignalSet::MAX;
@@ -463,7 +463,7 @@ impl Drop for BlockedSignals {
 
 /// Gives these signals their default disposition, and then unblocks all signals: programs start
 /// like that. If no other signal has a handler, no handler of the parent ever runs here.
-pub(crate) fn reset_signals(which: SignalSet) -> Result<(), Errno> {
+fn reset_signals(which: SignalSet) -> Result<(), Errno> {
     for signal in signal_numbers(which) {
         // Two of them always have the default, and return an error.
         set_sigaction(signal, Some(&DEFAULT), None).ok();

@@ -308,7 +308,7 @@ impl Children {
     /// subreaper adopts; children that other threads created are not among them.
     ///
     /// Called at the end of every job, so the file stays open.
-    pub(crate) fn main_thread_children(&self) -> io::Result<Vec<Pid>> {
+    fn main_thread_children(&self) -> io::Result<Vec<Pid>> {
         read_open_child_list(&self.list, getpid())
     }
 

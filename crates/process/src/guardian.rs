@@ -28,7 +28,7 @@ use crate::processes::{self, ProcStat, ProcessKey, ProcessSnapshot, ProcessTag, 
 use crate::sandbox::scratch;
 
 /// The first argument that makes the program a guardian.
-pub(crate) const GUARDIAN_ARG: &str = "__guardian";
+const GUARDIAN_ARG: &str = "__guardian";
 
 /// The number of times that a guardian tries to end what is left: a busy host may need longer than
 /// one sweep.

@@ -248,10 +248,6 @@ impl Host {
         &self.process.defaults
     }
 
-    pub(crate) fn scratch_reaper(&self) -> &ScratchReaper {
-        &self.scratch_reaper
-    }
-
     pub(crate) fn vfork_spawner(&self) -> &VforkSpawner {
         &self.vfork_spawner
     }
@@ -331,7 +327,7 @@ impl Host {
         self.end_leftovers(keeper);
         self.cgroups().remove_jobs_except(&kept_dirs.cgroups);
         if let Some(root) = keeper.scratch_note().and_then(scratch::parse_kept_root) {
-            self.scratch_reaper().remove_jobs_except(&root, &kept_dirs.scratch);
+            self.scratch_reaper.remove_jobs_except(&root, &kept_dirs.scratch);
         }
         // Their processes are gone, so the keeper may forget them.
         drop(given_up);
@@ -368,7 +364,7 @@ impl Host {
         let evidence = saved.take_evidence();
         let saved_resources = saved.resources.clone();
         let take_file = |role| job.take_file(role);
-        let reaper = self.scratch_reaper();
+        let reaper = &self.scratch_reaper;
         let children = &self.trees().children;
         let resources =
             JobResources::restore(saved.resources, take_file, children, self.cgroups(), reaper)

@@ -314,7 +314,7 @@ impl LocalDirs {
 
     /// Remembers the path if the open directory is on a local disk. The check is made once per
     /// path: a path seldom moves to another disk.
-    pub(crate) fn remember_if_local(&self, path: &Path, directory: impl AsFd) {
+    fn remember_if_local(&self, path: &Path, directory: impl AsFd) {
         if self.contains(path)
             || !fstatfs(directory).is_ok_and(|system| is_local_file_system(system.f_type as u64))
         {

@@ -165,7 +165,7 @@ fn is_plain_word(word: &str) -> bool {
 
 /// Builtins and reserved words of bash, except for those that are the same everywhere (`echo`,
 /// `true`, `false`, `pwd`).
-pub(crate) const BASH_WORDS: [&str; 73] = [
+const BASH_WORDS: [&str; 73] = [
     ".",
     ":",
     "alias",

@@ -244,7 +244,7 @@ fn prepare_and_execute(context: &LeaderContext<'_>) -> Result<Infallible, SpawnF
 
 /// The result of [`fork_sibling`] in each of the two processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ForkResult {
+enum ForkResult {
     /// The calling process; the new one has this pid.
     Parent(Pid),
     /// The new process.
@@ -254,7 +254,7 @@ pub(crate) enum ForkResult {
 /// Creates a copy of this process that is a child of our own parent.
 ///
 /// Only for the spawner and its descendants: they have one thread.
-pub(crate) fn fork_sibling() -> Result<ForkResult, Errno> {
+fn fork_sibling() -> Result<ForkResult, Errno> {
     const FLAGS: c_long = (libc::CLONE_PARENT | libc::SIGCHLD) as c_long;
     const NONE: c_long = 0;
     // SAFETY: without CLONE_VM and without a stack this is `fork`: the new process has its own copy
@@ -266,7 +266,7 @@ pub(crate) fn fork_sibling() -> Result<ForkResult, Errno> {
 ///
 /// Moving there later costs much more: the kernel first waits until every processor has left its
 /// current critical section, which takes milliseconds.
-pub(crate) fn fork_sibling_in_cgroup(cgroup: BorrowedFd<'_>) -> Result<ForkResult, Errno> {
+fn fork_sibling_in_cgroup(cgroup: BorrowedFd<'_>) -> Result<ForkResult, Errno> {
     let args = CloneArgs {
         flags: u64::from(libc::CLONE_PARENT.cast_unsigned()) | INTO_CGROUP,
         // With this flag the signal is that of our own creation, and none may be given.
@@ -295,7 +295,7 @@ pub(crate) fn unshare(flags: UnshareFlags) -> Result<(), Errno> {
 /// Brings up the loopback interface of this network namespace.
 ///
 /// The kernel gives it the addresses 127.0.0.1 and ::1 by itself.
-pub(crate) fn bring_up_loopback() -> Result<(), Errno> {
+fn bring_up_loopback() -> Result<(), Errno> {
     let kind = rustix::net::SocketType::DGRAM;
     let flags = rustix::net::SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(rustix::net::AddressFamily::INET, kind, flags, None)?;
@@ -312,7 +312,7 @@ pub(crate) fn bring_up_loopback() -> Result<(), Errno> {
 }
 
 /// Closes every file from this number on. Only for callers that no longer use any of them.
-pub(crate) fn close_from(number: u32) {
+fn close_from(number: u32) {
     // SAFETY: the callers own no file from this number on, or never touch those again: the init of
     // a namespace, which only reads file 0, and a spawner that has just started.
     let closed = unsafe { libc::syscall(libc::SYS_close_range, number, u32::MAX, 0) };
@@ -332,7 +332,7 @@ fn close_one_by_one(first: u32) {
 }
 
 /// Lets the kernel reap our children by itself.
-pub(crate) fn ignore_children() {
+fn ignore_children() {
     // SAFETY: ignoring a signal runs no code of ours.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
 }

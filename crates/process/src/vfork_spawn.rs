@@ -436,7 +436,7 @@ mod processor {
     ///
     /// # Safety
     /// As for `libc::clone`, with the contents of `args`; `begin` must not return.
-    pub(crate) unsafe fn clone3(
+    pub(super) unsafe fn clone3(
         args: &CloneArgs,
         begin: extern "C" fn(*mut c_void) -> c_int,
         start: *const c_void,
@@ -479,7 +479,7 @@ mod processor {
     ///
     /// # Safety
     /// As for `libc::clone`, with the contents of `args`; `begin` must not return.
-    pub(crate) unsafe fn clone3(
+    pub(super) unsafe fn clone3(
         args: &CloneArgs,
         begin: extern "C" fn(*mut c_void) -> c_int,
         start: *const c_void,
@@ -516,7 +516,7 @@ mod processor {
 
     use super::CloneArgs;
 
-    pub(crate) unsafe fn clone3(
+    pub(super) unsafe fn clone3(
         _args: &CloneArgs,
         _begin: extern "C" fn(*mut c_void) -> c_int,
         _start: *const c_void,

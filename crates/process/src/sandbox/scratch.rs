@@ -324,7 +324,7 @@ fn random_name() -> io::Result<String> {
 ///
 /// # Errors
 /// The first error; everything that could be removed is removed.
-pub(crate) fn remove_tree(around: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
+fn remove_tree(around: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
     let mut removal =
         DirRemoval { around, name, moved: 0, waiting: VecDeque::from([name.to_owned()]) };
     let mut outcome = Ok(());
