@@ -4,18 +4,14 @@
 //! picture and the invariants.
 
 pub mod app;
-pub mod bounded_read;
 mod byte_text;
 pub mod cli;
 pub mod client;
 pub mod config;
-mod did_you_mean;
 pub mod environment;
-pub mod filter;
 pub mod http;
 pub mod ids;
 pub mod job;
-mod job_key;
 pub mod journal;
 pub mod lines;
 pub mod mcp;
@@ -27,11 +23,8 @@ pub use shellyard_process::{self as process, confinement};
 use shellyard_process::{TaskLimit, block_in_place};
 pub mod proxy;
 pub mod service;
-mod setting_values;
-pub mod size;
-pub mod socket_address;
+pub mod setting_values;
 pub mod spec;
-pub mod stdio;
 pub mod supervisor;
 pub mod telemetry;
 pub mod trace;

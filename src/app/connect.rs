@@ -13,12 +13,11 @@ use rustix::process::geteuid;
 
 use super::error::AppError;
 use super::{module_settings, rules};
-use crate::bounded_read::read_text;
 use crate::cli::{ConnectFlags, ServerSet, StdioFlags};
 use crate::client::{BearerToken, Endpoint, ServerClient, ServerTarget, list_private_sockets};
 use crate::config::{Environment, Loaded, Settings, TOKEN_VARIABLE};
 use crate::lines::{ClientEnvironment, DIRECTORY_HEADER, encode_environment};
-use crate::private_files::Symlinks;
+use crate::private_files::{Symlinks, read_text};
 use crate::process::DetachedProcesses;
 use crate::proxy::{ServerLaunch, Upstream};
 use crate::telemetry::events;

@@ -22,12 +22,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::error::AppError;
 use super::{module_settings, rules};
-use crate::bounded_read::{FILE_READ_TIMEOUT, SPILL_CHECK_TIMEOUT, read_text, run_with_timeout};
 use crate::config::{Environment, Settings};
 use crate::http::{InheritedListeners, Server, ServerGeneration, UpgradeControl};
 use crate::journal::{Journal, JournalCounts, JournalError, JournalHealth};
 use crate::output::SpillDir;
-use crate::private_files::{Symlinks, explain_symlink_error};
+use crate::private_files::{
+    FILE_READ_TIMEOUT, SPILL_CHECK_TIMEOUT, Symlinks, explain_symlink_error, read_text,
+    run_with_timeout,
+};
 use crate::process::{Host, KeeperClient, KeeperNotice, KeptProcess};
 use crate::service::{PreviousEnd, PreviousServer};
 use crate::telemetry::audit::{self, AuditedJob};

@@ -9,7 +9,6 @@ use thiserror::Error;
 use tokio::task::JoinError;
 
 use crate::TaskLimit;
-use crate::bounded_read::BoundedReadError;
 use crate::client::{ClientError, TargetError};
 use crate::config::ConfigError;
 use crate::environment::NamePatternError;
@@ -19,7 +18,7 @@ use crate::ids::TenantError;
 use crate::journal::JournalError;
 use crate::output::redaction::RedactError;
 use crate::policy::rules::{DirectoryError, RuleError};
-use crate::private_files::PrivateDirError;
+use crate::private_files::{BoundedReadError, PrivateDirError};
 use crate::service::ConfinementUnavailable;
 use crate::telemetry::audit::AuditError;
 use crate::telemetry::exporter::ExporterError;

@@ -27,6 +27,7 @@ use crate::http::{
     ReloadedSettings, Server, ServerControl, ServerKind, SocketPath, UpgradeControl,
 };
 use crate::journal::Journal;
+use crate::lines;
 use crate::mcp::{Handler, ServerName};
 use crate::output::SpillDir;
 use crate::private_files::ensure_private_dir;
@@ -36,7 +37,6 @@ use crate::service::{
     AfterDrain, CallerIdentity, JobService, LiveSettings, PressureWatch, PumpGate, ServiceSettings,
 };
 use crate::telemetry::{Exporter, LogFilter, QueueGauges, events};
-use crate::{lines, stdio};
 
 /// The interval at which histograms are folded into their buckets.
 const UPKEEP: Duration = Duration::from_secs(5);
@@ -325,7 +325,7 @@ impl App {
         };
         let socket = PrivateSocket::open(&self.settings, Arc::clone(&self.host), services);
         let result = tokio::select! {
-            () = stdio::serve(own_handler, shutdown.clone(), grace) => Ok(()),
+            () = lines::serve_stdio(own_handler, shutdown.clone(), grace) => Ok(()),
             () = self.wait_until_drained(drain_end) => Ok(()),
             () = shutdown_trigger.signals.wait_for_end() => Ok(()),
             () = self.service.wait_until_failed() => Err(AppError::SupervisorFailed),

@@ -19,13 +19,14 @@ use super::serve::App;
 #[cfg(feature = "otlp")]
 use super::span_sender;
 use super::{connect, module_settings, rules};
-use crate::bounded_read::{FILE_READ_TIMEOUT, run_with_timeout};
 use crate::cli::{
     self, Cli, Command, ConfigVerb, Display, JobVerb, OperatorVerb, RunFlags, terminal,
 };
 use crate::config::{ConfigSources, Environment, FlagValue, Loaded, Settings, ValueOrigin, load};
 use crate::http::Server;
-use crate::private_files::{PrivateDirError, ensure_private_dir};
+use crate::private_files::{
+    FILE_READ_TIMEOUT, PrivateDirError, ensure_private_dir, run_with_timeout,
+};
 use crate::process::{KeeperClient, KeeperLaunch, block_child_signals, run_keeper};
 use crate::proxy;
 #[cfg(feature = "otlp")]

@@ -10,15 +10,15 @@ use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
 
 use super::text_layout::wrap_line;
-use crate::bounded_read::{SPILL_CHECK_TIMEOUT, run_with_timeout};
 use crate::confinement::{GrantedConfinement, ResourceLimits};
 use crate::environment::{DroppedVariable, JobEnvironment};
 use crate::output::SpillDir;
+use crate::private_files::{SPILL_CHECK_TIMEOUT, run_with_timeout};
 use crate::process::cgroup::Delegation;
 use crate::process::load::PressureError;
 use crate::process::shell::{DESKTOP_PATH, ShellChoice, bash_path, is_on_path, read_login_path};
 use crate::service::{ConfinementRules, ConfinementTerms, PressureLevels, SandboxSupport};
-use crate::size;
+use crate::setting_values::format_size;
 use crate::supervisor::read_pressure;
 use crate::telemetry::HostResource;
 use crate::telemetry::spans::OTLP_BUILT_IN;
@@ -323,7 +323,7 @@ fn free_space_finding(dir: &Path, stat: &StatVfs) -> DoctorFinding {
     // Some file systems create inodes on demand and report none.
     let files = (stat.f_files > 0).then_some(stat.f_favail);
     let inodes = files.map(|files| format!(", {files} inodes")).unwrap_or_default();
-    let free_mib = size::format(free >> 20 << 20);
+    let free_mib = format_size(free >> 20 << 20);
     let detail = format!("{} has {free_mib}{inodes} free", dir.display());
     if free < LOW_FREE_BYTES || files.is_some_and(|files| files < LOW_FREE_FILES) {
         DoctorFinding::warn(
@@ -362,7 +362,7 @@ pub(super) fn check_limits(limits: ServerRlimits) -> DoctorFinding {
         "open files {}, processes {}, file size {}",
         words(open_files),
         words(processes),
-        file_size.map_or("unlimited".to_owned(), size::format)
+        file_size.map_or("unlimited".to_owned(), format_size)
     );
     let is_low = |bound: Option<u64>, least| bound.is_some_and(|limit| limit < least);
     if is_low(open_files, LOW_OPEN_FILES)
@@ -449,11 +449,11 @@ pub(super) fn check_confinement(rules: &ConfinementRules) -> DoctorFinding {
 /// most 17 GiB of memory, 512 processes`.
 fn format_confinement(granted: GrantedConfinement, limits: ResourceLimits) -> String {
     let bounds = [
-        limits.memory.map(|bytes| format!("{} of memory", size::format(bytes >> 20 << 20))),
+        limits.memory.map(|bytes| format!("{} of memory", format_size(bytes >> 20 << 20))),
         limits.cpu.map(|time| format!("{}s of CPU time", time.as_secs_f64())),
         limits.processes.map(|count| format!("{count} processes")),
         limits.open_files.map(|count| format!("{count} open files")),
-        limits.file_size.map(|bytes| format!("{} in a file", size::format(bytes))),
+        limits.file_size.map(|bytes| format!("{} in a file", format_size(bytes))),
     ];
     let bounds: Vec<String> = bounds.into_iter().flatten().collect();
     let most = if bounds.is_empty() { "no limits".to_owned() } else { bounds.join(", ") };

@@ -17,7 +17,7 @@ use super::server_request::flag_value;
 use super::times::parse_time;
 use super::token::TokenCommand;
 use crate::config::FlagValue;
-use crate::size;
+use crate::setting_values::parse_size;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -434,7 +434,7 @@ fn number_or_text(text: &str) -> Value {
 const BOUND_WORDS: [&str; 2] = ["none", "auto"];
 
 fn parse_memory(text: &str) -> Result<String, String> {
-    let is_known = BOUND_WORDS.contains(&text) || size::parse(text).is_some();
+    let is_known = BOUND_WORDS.contains(&text) || parse_size(text).is_some();
     let bad = || "give a size such as 512M, 2G or 1.5 GiB, or none".to_owned();
     if is_known { Ok(text.to_owned()) } else { Err(bad()) }
 }

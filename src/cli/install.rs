@@ -19,7 +19,7 @@ use super::install_report::{
 use super::terminal::VerbOutput;
 use crate::client::{Endpoint, ServerTarget, TargetError};
 use crate::config::Environment;
-use crate::did_you_mean::find_closest;
+use crate::setting_values::find_closest;
 
 const INSTALL_HELP: &str = "\
 Examples:

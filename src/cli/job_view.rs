@@ -9,7 +9,7 @@ use time::format_description::well_known::Rfc3339;
 
 use super::text_layout::{TableCell, Tone, escape_for_terminal};
 use crate::outcome::signal_name;
-use crate::size;
+use crate::setting_values::format_short_size;
 
 /// A job in the form of the API.
 #[derive(Debug, Clone, Copy)]
@@ -137,7 +137,7 @@ impl<'a> JobView<'a> {
     fn explain_limit(self) -> String {
         match (self.text("limit"), self.0["peak_memory_bytes"].as_u64()) {
             ("memory", Some(peak)) => {
-                format!("out of memory, peak {}", size::format_short(peak))
+                format!("out of memory, peak {}", format_short_size(peak))
             }
             ("memory", None) => "out of memory".to_owned(),
             (limit, _) => {

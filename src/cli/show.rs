@@ -10,7 +10,7 @@ use super::server_request::{ServerRequestError, get};
 use super::server_set::{FoundJob, JobName, JobScopeFlags, ServerLabel, ServerSet, parse_job_name};
 use super::terminal::{ASKING, Display, OutputSink, VerbOutput, with_spinner};
 use super::text_layout::{TableRoom, Tone, escape_for_terminal};
-use crate::size;
+use crate::setting_values::format_short_size;
 
 /// The width of the labels.
 const LABEL_WIDTH: usize = 13;
@@ -118,10 +118,10 @@ fn format_output(job: JobView<'_>) -> String {
     let lines = job.0["lines"].as_u64().unwrap_or_default();
     let unit = if lines == 1 { "line" } else { "lines" };
     let dropped = match job.0["dropped_bytes"].as_u64() {
-        Some(dropped) if dropped > 0 => format!(", {} not kept", size::format_short(dropped)),
+        Some(dropped) if dropped > 0 => format!(", {} not kept", format_short_size(dropped)),
         Some(_) | None => String::new(),
     };
-    format!("{lines} {unit}, {}{dropped}", size::format_short(bytes))
+    format!("{lines} {unit}, {}{dropped}", format_short_size(bytes))
 }
 
 fn format_usage(job: JobView<'_>) -> String {
@@ -130,7 +130,7 @@ fn format_usage(job: JobView<'_>) -> String {
         format!("CPU {}", format_elapsed(time))
     });
     let memory = job.0["max_rss_bytes"].as_u64();
-    let memory = memory.map(|bytes| format!("memory {}", size::format_short(bytes)));
+    let memory = memory.map(|bytes| format!("memory {}", format_short_size(bytes)));
     cpu.into_iter().chain(memory).collect::<Vec<_>>().join(", ")
 }
 
@@ -140,7 +140,7 @@ fn format_limits(limits: &Value) -> String {
     let limits = fields.map(|(name, value)| {
         let is_size = name.ends_with("_bytes") || ["memory", "file_size"].contains(&name.as_str());
         let value = match value.as_u64() {
-            Some(bytes) if is_size => size::format_short(bytes),
+            Some(bytes) if is_size => format_short_size(bytes),
             _ => escape_for_terminal(&format_number(value)),
         };
         match name.strip_suffix("_s") {

@@ -22,7 +22,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use super::target::{Authority, BearerToken, Endpoint, ServerTarget};
-use crate::socket_address::SocketAddress;
+use crate::private_files::SocketAddress;
 
 /// The time limit for a whole response.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -474,7 +474,6 @@ fn advice(status: StatusCode) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-
     use std::path::PathBuf;
 
     use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -4,12 +4,11 @@
 //! A private socket that nobody listens on is stale: its server was killed. Servers remove such files
 //! when they start, and programs that meet one may do so, too.
 
-use std::fmt;
 use std::fs::{self, File};
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
+use std::{fmt, io};
 
 use hyper::Uri;
 use hyper::header::{HeaderValue, InvalidHeaderValue};
@@ -17,7 +16,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use thiserror::Error;
 
-use crate::socket_address::SocketAddress;
+use crate::private_files::SocketAddress;
 
 /// The default name of the socket in the data directory.
 pub const DEFAULT_SOCKET_NAME: &str = "shellyard.sock";

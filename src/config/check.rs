@@ -6,7 +6,7 @@ use toml::Value;
 
 use super::layers::suggest_word;
 use crate::mcp::ClientLimit;
-use crate::{filter, size};
+use crate::setting_values::{format_size, parse_filter, parse_size};
 
 /// The rule for the value of a setting.
 #[derive(Debug, Clone, Copy)]
@@ -87,7 +87,7 @@ impl ValueRule {
             Self::ClientLimits => check_texts(value, |text| ClientLimit::parse(text).is_some()),
             Self::Path => check_text(value, |text| !text.starts_with('~') && !text.contains('\0')),
             Self::Shell => check_text(value, |text| text == "auto" || text.starts_with('/')),
-            Self::Size { min, max } => check_range(parse_size(value)?, min, max),
+            Self::Size { min, max } => check_range(read_size(value)?, min, max),
             Self::Seconds { min, max } => {
                 parse_number(value).filter(|n| (min..=max).contains(n)).map(Value::Float)
             }
@@ -100,7 +100,7 @@ impl ValueRule {
                 .filter(|list| list.as_array().is_some_and(|list| !list.is_empty())),
             Self::Name => check_text(value, |text| text.is_empty() || is_name(text)),
             Self::Switch => value.as_bool().map(Value::Boolean),
-            Self::Filter => check_text(value, |text| filter::parse(text).is_ok()),
+            Self::Filter => check_text(value, |text| parse_filter(text).is_ok()),
             Self::Share => {
                 parse_number(value).filter(|part| (0.0..=1.0).contains(part)).map(Value::Float)
             }
@@ -141,7 +141,7 @@ impl ValueRule {
     /// Suggests a value in place of one that breaks the rule.
     pub(super) fn suggest(self, value: &Value) -> Option<&'static str> {
         match self {
-            Self::Filter => filter::parse(value.as_str()?).err()?.suggested_level(),
+            Self::Filter => parse_filter(value.as_str()?).err()?.suggested_level(),
             Self::Word(words) | Self::Or(words, _) => suggest_word(value.as_str()?, words),
             Self::Address
             | Self::Route
@@ -198,8 +198,8 @@ impl ValueRule {
             Self::Shell => "\"auto\" or the full path of a shell such as \"/bin/bash\"".into(),
             Self::Size { min, max } => format!(
                 "a size such as 65536 or \"64 KiB\", from {} to {}",
-                size::format(min),
-                size::format(max)
+                format_size(min),
+                format_size(max)
             ),
             Self::Seconds { min, max } => format!("a number of seconds from {min} to {max}"),
             Self::Count { min, max } => format!("a whole number from {min} to {max}"),
@@ -298,9 +298,9 @@ fn is_name(text: &str) -> bool {
     !text.contains(['=', '\0'])
 }
 
-fn parse_size(value: &Value) -> Option<u64> {
+fn read_size(value: &Value) -> Option<u64> {
     match value.as_str() {
-        Some(text) => size::parse(text),
+        Some(text) => parse_size(text),
         None => value.as_integer()?.try_into().ok(),
     }
 }

@@ -17,8 +17,8 @@ use toml::{Spanned, Table, Value};
 
 use super::check::{self, ValueRule};
 use super::schema::{self, KeyMeaning};
-use crate::bounded_read::BoundedReadError;
-use crate::did_you_mean::find_closest;
+use crate::private_files::BoundedReadError;
+use crate::setting_values::find_closest;
 
 /// The current value of a setting.
 #[derive(Debug, Clone, PartialEq)]

@@ -14,8 +14,7 @@ use serde::Deserialize;
 use super::layers::{self, ConfigEntry, ConfigError, Layers, Problem, ProblemKind, ValueOrigin};
 use super::schema;
 use super::settings::Settings;
-use crate::bounded_read::{BoundedReadError, read_text};
-use crate::private_files::Symlinks;
+use crate::private_files::{BoundedReadError, Symlinks, read_text};
 use crate::spec::JOB_VARIABLE;
 
 /// The file with every setting, its default and a comment.

@@ -40,11 +40,10 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::session_streams::{EventId, EventReceiver, IsPrimed, SessionStreams, UnknownStream};
-use crate::bounded_read::read_text;
 use crate::ids::TenantId;
 use crate::lines::InFlightRequests;
 use crate::mcp::SessionNotifier;
-use crate::private_files::Symlinks;
+use crate::private_files::{Symlinks, read_text};
 
 /// Starts a service of a session on this transport, which ends with the transport or the token.
 pub(super) type ServiceStarter = Box<dyn Fn(SessionTransport, CancellationToken) + Send + Sync>;

@@ -26,9 +26,9 @@ use tokio_rustls::rustls::{self, ServerConfig};
 use super::connection::AcceptedStream;
 use super::connection_table::{JobDetection, PeerAddress, PeerKind};
 use super::settings::{HttpServerSettings, SocketPath};
-use crate::bounded_read::{BoundedReadError, read_text};
-use crate::private_files::Symlinks;
-use crate::socket_address::{MAX_PATH_BYTES, SocketAddress, is_bound_to};
+use crate::private_files::{
+    BoundedReadError, MAX_PATH_BYTES, SocketAddress, Symlinks, is_bound_to, read_text,
+};
 use crate::telemetry::{HttpRefusalReason, events};
 
 #[derive(Debug)]

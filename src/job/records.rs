@@ -3,14 +3,13 @@
 use std::time::{Duration, Instant};
 
 use crate::ids::JobId;
-use crate::job_key::JobKey;
 use crate::journal::{
     AcceptedJob, EndedJob, JobInputs, QueuedJob, Record, StartedJob, StartingJob, StoredEnding,
     StoredJson, now_ms, wall_ms_of,
 };
 use crate::outcome::{JobEnding, StopBy};
 use crate::output::ClosedLog;
-use crate::spec::JobSpec;
+use crate::spec::{JobKey, JobSpec};
 
 /// Returns the record of an accepted job; `command` is its command with secrets masked.
 #[must_use]

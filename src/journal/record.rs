@@ -20,9 +20,8 @@ use thiserror::Error;
 
 use crate::byte_text;
 use crate::ids::{JobId, TenantId};
-use crate::job_key::JobKey;
 use crate::outcome::{JobEnding, KillNote, Outcome, ResourceUsage, StopBy};
-use crate::spec::{JobSpec, Stdin};
+use crate::spec::{JobKey, JobSpec, Stdin};
 
 /// An event that the next server must know.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -10,9 +10,8 @@ use super::handle::JournalSizes;
 use super::segment::{self, Marker, list_segments, segment_path};
 use super::*;
 use crate::ids::{JobId, JobNumber, TenantId};
-use crate::job_key::JobKey;
 use crate::outcome::{KillNote, Outcome, ResourceUsage, StartError, StopBy};
-use crate::spec::{JobSpec, Stdin};
+use crate::spec::{JobKey, JobSpec, Stdin};
 
 pub(super) const SMALL: JournalSizes =
     JournalSizes { segment: 4096, reserve: 4096, queue: 1 << 20, kept: 1 << 16 };

@@ -24,6 +24,6 @@ pub use message::{
 };
 pub use serve::{
     CLOSING_METHOD, DIRECTORY_HEADER, INPUT_END_GRACE, MAX_IN_FLIGHT, StopConditions,
-    UPGRADE_PROTOCOL, serve_streams,
+    UPGRADE_PROTOCOL, serve_stdio, serve_streams,
 };
 pub(crate) use serve::{InFlightRequests, find_request_id};

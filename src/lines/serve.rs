@@ -3,18 +3,18 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::fmt;
-use std::io;
+use std::future::pending;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use std::{fmt, io};
 
 use rmcp::model::{
     ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorData, JsonRpcMessage, RequestId,
     ServerJsonRpcMessage,
 };
 use rmcp::service::{ServerInitializeError, serve_server_with_ct};
-use rmcp::transport::Transport;
+use rmcp::transport::{Transport, stdio_pipes};
 use rmcp::{RoleServer, ServerHandler};
 use serde_json::json;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
@@ -24,7 +24,10 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::message::{DecodedMessage, read_line};
-use crate::mcp::{CallTurn, CancelNotice, CancelReason, MethodFilter, OfferedMethods};
+use crate::mcp::{
+    CallTurn, CancelNotice, CancelReason, Handler, MethodFilter, NetworkTransport, OfferedMethods,
+};
+use crate::telemetry::{self, events};
 
 /// The protocol name in `Upgrade` that turns a connection into JSON lines.
 pub const UPGRADE_PROTOCOL: &str = "shellyard-stdio";
@@ -55,6 +58,17 @@ const CANCEL_GRACE: Duration = Duration::from_millis(300);
 /// The default time for calls in flight at the end of input, for clients that are not known to wait
 /// longer: well below the two seconds after which clients send a signal.
 pub const INPUT_END_GRACE: Duration = CALL_GRACE;
+
+/// Serves one client on standard input and output until it goes away or `shutdown` is cancelled, see
+/// [`serve_streams`].
+pub async fn serve_stdio(handler: Handler, shutdown: CancellationToken, input_end_grace: Duration) {
+    let _session = events::session_opened(telemetry::Transport::Stdio);
+    let methods = handler.offered_methods();
+    let handler = handler.instrumented(NetworkTransport::Pipe);
+    // A process that holds our standard input needs no token.
+    let ends = StopConditions { shutdown, input_end_grace, is_allowed: Arc::new(|| true) };
+    Box::pin(serve_streams(handler, methods, stdio_pipes(), ends, pending())).await;
+}
 
 /// Serves one client on these two streams until it goes away, loses its right to be served, or the
 /// shutdown is cancelled. Calls in flight then have a moment to answer before they are cancelled:

@@ -17,9 +17,8 @@ use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
-use crate::did_you_mean::find_most_alike;
 use crate::ids::JobNumber;
-use crate::size;
+use crate::setting_values::{find_most_alike, parse_size};
 
 /// The definition of one tool.
 #[derive(Debug)]
@@ -498,7 +497,7 @@ impl Args {
     /// Reads a size of at least one byte: a number of bytes, or a text with a unit.
     pub(crate) fn size(&mut self, name: &'static str) -> Result<Option<u64>, ArgError> {
         let Some(value) = self.values.remove(name) else { return Ok(None) };
-        let bytes = value.as_str().map_or_else(|| parse_whole(&value), size::parse);
+        let bytes = value.as_str().map_or_else(|| parse_whole(&value), parse_size);
         let bytes = bytes.filter(|bytes| *bytes > 0);
         bytes.map(Some).ok_or_else(|| {
             wrong_type_error(name, "a size with its unit, such as \"200 MB\" or \"2 GB\"", &value)

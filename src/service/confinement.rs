@@ -19,8 +19,7 @@ use crate::process::load;
 use crate::process::sandbox::{
     ConfinementUnavailable, OnUnavailable, SandboxSupport, grant_confinement,
 };
-use crate::setting_values::deserialize_word;
-use crate::size;
+use crate::setting_values::{deserialize_word, format_size};
 
 /// A set of confinement settings, from the configuration or from a call; `None` = not set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
@@ -371,7 +370,7 @@ impl EffectiveConfinement {
 
     fn tighten_limits(&self, asked: &LimitTerms) -> Result<ResourceLimits, LooserTexts> {
         let ResourceLimits { memory, cpu, processes, open_files, file_size, nice } = self.limits;
-        let bytes = |bytes: &u64| size::format(*bytes);
+        let bytes = |bytes: &u64| format_size(*bytes);
         let count = u64::to_string;
         let seconds = |time: &Duration| format!("{}s", time.as_secs_f64());
         let asked_nice = asked.nice.unwrap_or(nice);

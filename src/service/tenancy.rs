@@ -18,9 +18,8 @@ use tempfile::NamedTempFile;
 use tokio::sync::watch;
 
 use crate::block_in_place;
-use crate::bounded_read::read_text;
 use crate::ids::{JobId, JobNumber, TenantId};
-use crate::private_files::Symlinks;
+use crate::private_files::{Symlinks, read_text};
 use crate::telemetry::events;
 
 /// The count of numbers that are reserved at once, so that the file is rarely written. After a crash

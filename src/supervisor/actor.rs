@@ -20,11 +20,11 @@ use super::root_supervisor::Handover;
 use super::spending::Spending;
 use crate::ids::{JobId, TenantId};
 use crate::job::{self, JobGuard, JobHandle, JobStatus, SharedJobSettings, StopRequest};
-use crate::job_key::JobKey;
 use crate::journal::{Journal, JournalTicket};
 use crate::outcome::StopBy;
 use crate::output::{LogCompressor, Shortage};
 use crate::process;
+use crate::spec::JobKey;
 use crate::telemetry::events::{self, CountedMessage, LiveActor};
 use crate::telemetry::{ActorKind, spans};
 

@@ -18,14 +18,12 @@ use super::retention::RetentionBounds;
 use super::root_supervisor::{RootArgs, RootSupervisor};
 use crate::ids::{JobId, TenantId};
 use crate::job::{JobHandle, JobVariables, StopRequest};
-use crate::job_key::JobKey;
-use crate::process::OpenedDir;
-use crate::spec::JobSpec;
-use crate::telemetry::QueueStats;
-use crate::telemetry::events::{self, ServerLimits};
-
 #[cfg(test)]
 use crate::output::Shortage;
+use crate::process::OpenedDir;
+use crate::spec::{JobKey, JobSpec};
+use crate::telemetry::QueueStats;
+use crate::telemetry::events::{self, ServerLimits};
 
 /// A handle on the supervisor. Clones are cheap.
 #[derive(Debug, Clone)]

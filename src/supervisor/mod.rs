@@ -29,7 +29,7 @@ mod spending;
 #[cfg(test)]
 mod tests;
 
-pub use crate::job_key::{JobKey, KeyDifference};
+pub use crate::spec::{JobKey, KeyDifference};
 pub use actor::SupervisorSettings;
 pub use address::read_pressure;
 pub use handle::{SubmitRequest, Supervisor};

@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use super::registry::format_size;
 use crate::ids::JobId;
-use crate::job_key::KeyDifference;
+use crate::spec::KeyDifference;
 
 /// The reason why a job was not accepted. No trace of the job is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

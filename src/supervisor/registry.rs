@@ -12,8 +12,8 @@ use super::refusal::SubmitRefusal;
 use super::retention::{FinishedJob, FinishedJobs, JobRemains, Retention};
 use crate::ids::{JobId, JobNumber, TenantId};
 use crate::job::JobHandle;
-use crate::job_key::JobKey;
 use crate::journal::{FreedNote, Record, StoredJson, now_ms};
+use crate::spec::JobKey;
 use crate::telemetry::FreedReason;
 use crate::telemetry::audit::format_rfc3339;
 

@@ -6,9 +6,9 @@ use super::on_job_end::OnJobEnd;
 use super::registry::FreedCause;
 use crate::ids::JobId;
 use crate::job::{JobGuard, JobHandle};
-use crate::job_key::JobKey;
 use crate::outcome::StopBy;
 use crate::process::Process;
+use crate::spec::JobKey;
 
 /// The jobs of a previous server, as its journal and the keeper describe them.
 #[derive(Debug, Default)]

@@ -2,12 +2,10 @@
 //! one of two formats, and names the trace that it belongs to.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::io::{self, Write};
-use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fmt, mem, thread};
 
 use serde::{Serialize, Serializer};
 use serde_json::Value;
@@ -27,7 +25,7 @@ use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 use tracing_subscriber::{EnvFilter, Layer, Registry, reload};
 
 use super::events;
-use crate::filter::{self, FilterError};
+use crate::setting_values::{FilterError, parse_filter};
 
 /// Lines that are buffered while nobody reads stderr; further lines are dropped.
 const BUFFERED_LINES: usize = 2048;
@@ -354,7 +352,7 @@ fn parse_with_directives(filter: &str) -> Result<EnvFilter, FilterError> {
     let directives = [SPAN_DIRECTIVE, DOCUMENTED_DIRECTIVE];
     // Both constants are valid.
     let directives = directives.into_iter().filter_map(|directive| directive.parse().ok());
-    Ok(directives.fold(filter::parse(filter)?, EnvFilter::add_directive))
+    Ok(directives.fold(parse_filter(filter)?, EnvFilter::add_directive))
 }
 
 /// Keys that every JSON line has. Event fields with such a name get the prefix `field_`.

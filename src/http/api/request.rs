@@ -19,13 +19,13 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::operator::{ApiProcess, ServerControl};
-use crate::filter::FilterError;
 use crate::ids::{JobNumberError, TenantError, TenantId};
 use crate::mcp::{DigestError, Handler, JobRequestError};
 use crate::service::{
     CallerIdentity, CallerRole, FindError, FollowError, ForeignAccess, InputError, JobHandle,
     JobService, StreamError, SubmitError, SubmitRefusal, TenantClient, UnknownLane,
 };
+use crate::setting_values::FilterError;
 
 /// Checks that the caller may change what concerns all tenants.
 pub(super) fn require_operator(caller: CallerIdentity) -> Result<(), ApiError> {

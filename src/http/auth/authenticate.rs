@@ -15,9 +15,8 @@ use thiserror::Error;
 use super::oauth::{AccessGrant, OauthConfig, OauthConfigError, ResourceServer};
 use super::token::{TokenEntry, TokenFile, TokenHash, TokenLineError, UnixTime};
 use super::token_file::{LiveTokens, TokenFilePath, TokenRequirement};
-use crate::bounded_read::{BoundedReadError, read_text};
 use crate::ids::TenantError;
-use crate::private_files::Symlinks;
+use crate::private_files::{BoundedReadError, Symlinks, read_text};
 use crate::service::{CallerIdentity, CallerRole};
 
 /// The sources of credentials.

@@ -32,9 +32,8 @@ use thiserror::Error;
 use super::authenticate::{BadToken, ScopeHint};
 use super::oauth_keys::{IssuerKeys, KeySet, is_allowed_keys_url};
 use super::token::UnixTime;
-use crate::bounded_read::{BoundedReadError, read_text};
 use crate::ids::TenantId;
-use crate::private_files::Symlinks;
+use crate::private_files::{BoundedReadError, Symlinks, read_text};
 use crate::service::CallerRole;
 
 /// Verifies the access tokens of one issuer.

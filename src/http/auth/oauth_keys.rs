@@ -17,9 +17,8 @@ use tokio::time::timeout;
 
 use super::oauth::{ACCEPTED_ALGORITHMS, OauthKeySource};
 use super::token_file::FileWatcher;
-use crate::bounded_read::BoundedReadError;
 use crate::client::{ClientError, Endpoint, ServerClient, ServerTarget, TargetError};
-use crate::private_files::Symlinks;
+use crate::private_files::{BoundedReadError, Symlinks};
 use crate::telemetry::events;
 
 /// The shortest interval between two fetches, whatever tokens say.

@@ -18,8 +18,9 @@ use tokio::sync::watch;
 
 use super::token::{TokenEntry, TokenFile, TokenHash, TokenId, TokenLabel, TokenSecret, UnixTime};
 use crate::block_in_place;
-use crate::bounded_read::{BoundedReadError, read_blocking, read_text};
-use crate::private_files::{PrivateDirError, Symlinks, ensure_private_dir};
+use crate::private_files::{
+    BoundedReadError, PrivateDirError, Symlinks, ensure_private_dir, read_blocking, read_text,
+};
 use crate::service::CallerIdentity;
 use crate::telemetry::events;
 

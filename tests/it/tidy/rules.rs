@@ -5,7 +5,6 @@ use super::source::SourceFile;
 /// Words that must not stand in a module's code. A trailing `::` or `!` is part of the word.
 const FORBIDDEN: &[(&str, &[&str])] = &[
     ("http", &["ractor", "tokio::process", "std::process"]),
-    ("stdio", &["ractor", "tokio::process", "std::process"]),
     ("proxy", &["ractor", "axum", "tokio::process", "std::process"]),
     ("lines", &["ractor", "axum", "tokio::process", "std::process"]),
     ("client", &["ractor", "rmcp", "axum"]),
