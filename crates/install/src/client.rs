@@ -275,8 +275,7 @@ impl ClientKind {
     }
 
     /// The file that names the servers; `None` if the client has none in this scope.
-    #[must_use]
-    pub fn settings_file(self, scope: InstallScope, machine: &Machine) -> Option<PathBuf> {
+    pub(crate) fn settings_file(self, scope: InstallScope, machine: &Machine) -> Option<PathBuf> {
         match scope {
             InstallScope::User => Some(self.user_settings_file(machine)),
             InstallScope::Project => self.project_settings_file(&machine.project),

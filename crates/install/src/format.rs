@@ -210,8 +210,7 @@ impl SettingValue {
     }
 
     /// The items, if this is a list.
-    #[must_use]
-    pub fn as_list(&self) -> Option<&[Self]> {
+    pub(crate) fn as_list(&self) -> Option<&[Self]> {
         match self {
             Self::List(items) => Some(items),
             Self::Text(_) | Self::Number(_) | Self::Flag(_) | Self::Map(_) | Self::Other(_) => None,
@@ -219,8 +218,7 @@ impl SettingValue {
     }
 
     /// The texts of a list, if this is a list of nothing else.
-    #[must_use]
-    pub fn as_texts(&self) -> Option<Vec<String>> {
+    pub(crate) fn as_texts(&self) -> Option<Vec<String>> {
         self.as_list()?.iter().map(|item| item.as_text().map(str::to_owned)).collect()
     }
 
@@ -286,8 +284,7 @@ pub struct TextPlace {
 
 impl TextPlace {
     /// The place of a byte in a text.
-    #[must_use]
-    pub fn of_byte(text: &str, byte: usize) -> Self {
+    pub(crate) fn of_byte(text: &str, byte: usize) -> Self {
         let before = text.get(..byte).unwrap_or(text);
         let line_start = before.rfind('\n').map_or(0, |index| index + 1);
         let column = before.get(line_start..).unwrap_or_default().chars().count() + 1;

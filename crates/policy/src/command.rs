@@ -84,8 +84,7 @@ impl Word {
 
     /// `true` if the word could become an option when it is expanded, although it does not look
     /// like one.
-    #[must_use]
-    pub fn may_become_option(&self) -> bool {
+    pub(crate) fn may_become_option(&self) -> bool {
         match self.shape {
             Shape::Literal | Shape::Process => false,
             Shape::One | Shape::Many | Shape::Glob if self.plain => false,
@@ -225,8 +224,7 @@ pub struct SimpleCommand {
 impl SimpleCommand {
     /// Creates a command from its words; `None` if there are none. The program is looked up in
     /// PATH.
-    #[must_use]
-    pub fn from_words(words: Vec<Word>) -> Option<Self> {
+    pub(crate) fn from_words(words: Vec<Word>) -> Option<Self> {
         let mut words = words.into_iter();
         let program = words.next()?;
         Some(Self {
@@ -334,6 +332,13 @@ pub struct Uncertainty {
     pub reason: UncertainReason,
     /// The byte offset of the reader, in the text or in the innermost text within it.
     pub at: usize,
+}
+
+impl From<UncertainReason> for Uncertainty {
+    /// Takes a doubt about the text as a whole.
+    fn from(reason: UncertainReason) -> Self {
+        Self { reason, at: 0 }
+    }
 }
 
 impl Uncertainty {

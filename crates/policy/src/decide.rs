@@ -358,7 +358,7 @@ fn find_unknown_program(
     };
     let program =
         commands.iter().filter(is_unknown).find(is_limited_to_arguments)?.program.text.clone();
-    Some(Uncertainty { reason: UncertainReason::UnknownProgram { program }, at: 0 })
+    Some(UncertainReason::UnknownProgram { program }.into())
 }
 
 fn prove(rules: &ApplicableRules<'_>, request: &PolicyRequest<'_>) -> Result<Proof, Uncertainty> {

@@ -267,8 +267,7 @@ impl SafeVariables {
     }
 
     /// `true` if the shell may set this variable for itself, to this value if it is known.
-    #[must_use]
-    pub fn allows_in_shell(&self, name: &str, value: Option<&str>) -> bool {
+    pub(crate) fn allows_in_shell(&self, name: &str, value: Option<&str>) -> bool {
         self.allows_in_environment(name, value)
             || is_script_name(name)
             || has_word(SCRIPT_NAMES, name)
@@ -276,8 +275,7 @@ impl SafeVariables {
 
     /// `true` if this variable may be set in the environment of a program, to this value if it is
     /// known.
-    #[must_use]
-    pub fn allows_in_environment(&self, name: &str, value: Option<&str>) -> bool {
+    pub(crate) fn allows_in_environment(&self, name: &str, value: Option<&str>) -> bool {
         self.0.iter().any(|pattern| matches_wildcard(pattern, name))
             || has_word(HARMLESS, name)
             || value.is_some_and(|value| HARMLESS_VALUES.contains(&(name, value)))
@@ -333,46 +331,11 @@ const DEVICES: [&str; 4] = ["/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty
 const PROTECTED_DIRECTORIES: &str = "hooks .ssh .gnupg .config .cargo .claude .cursor .vscode .idea .husky .github .docker \
     .kube .aws";
 /// Files that git, shells and common tools read as their settings, in any directory.
-const PROTECTED_FILES: [&str; 38] = [
-    "config",
-    "head",
-    ".gitconfig",
-    ".gitmodules",
-    ".gitattributes",
-    ".mcp.json",
-    ".envrc",
-    ".bashrc",
-    ".bash_profile",
-    ".bash_login",
-    ".bash_logout",
-    ".bash_aliases",
-    ".profile",
-    ".zshrc",
-    ".zshenv",
-    ".zprofile",
-    ".zlogin",
-    ".kshrc",
-    ".inputrc",
-    ".npmrc",
-    ".yarnrc",
-    ".yarnrc.yml",
-    ".pnpmfile.cjs",
-    ".netrc",
-    ".curlrc",
-    ".wgetrc",
-    ".vimrc",
-    ".exrc",
-    ".nanorc",
-    ".lesskey",
-    ".psqlrc",
-    ".sqliterc",
-    ".gdbinit",
-    ".tmux.conf",
-    ".screenrc",
-    ".bazelrc",
-    ".pythonrc",
-    ".editrc",
-];
+const PROTECTED_FILES: &str = "config head .gitconfig .gitmodules .gitattributes .mcp.json .envrc .bashrc .bash_profile \
+    .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile .zlogin .kshrc \
+    .inputrc .npmrc .yarnrc .yarnrc.yml .pnpmfile.cjs .netrc .curlrc .wgetrc .vimrc .exrc \
+    .nanorc .lesskey .psqlrc .sqliterc .gdbinit .tmux.conf .screenrc .bazelrc .pythonrc \
+    .editrc";
 /// Files that a tool runs by itself. A text may not write them if an allow rule names the tool.
 const FILES_RUN_BY_TOOLS: [(&[&str], &[&str]); 9] = [
     (&["make", "gmake"], &["makefile", "gnumakefile", "*.mk"]),
@@ -426,12 +389,12 @@ impl WriteCheck<'_> {
     }
 
     /// Returns patterns of the files that listed tools run by themselves.
-    fn files_run_by_listed_tools(&self) -> impl Iterator<Item = &'static &'static str> {
+    fn files_run_by_listed_tools(&self) -> impl Iterator<Item = &'static str> {
         let is_listed = |tools: &[&str]| self.programs().any(|it| tools.contains(&base_name(it)));
         FILES_RUN_BY_TOOLS
             .iter()
             .filter(move |(tools, _)| is_listed(tools))
-            .flat_map(|(_, files)| *files)
+            .flat_map(|(_, files)| files.iter().copied())
     }
 
     /// Returns the target of a redirection if it is forbidden.
@@ -461,13 +424,13 @@ impl WriteCheck<'_> {
         if !pattern.chars().all(is_simple) || directory.contains(['*', '?']) {
             return false;
         }
-        let matches = |file: &&str| matches_wildcard(&name.to_ascii_lowercase(), file);
-        let is_protected =
-            PROTECTED_FILES.iter().chain(self.files_run_by_listed_tools()).any(matches);
-        let scripts = self.named_files().map(base_name);
+        let matches = |file: &str| matches_wildcard(&name.to_ascii_lowercase(), file);
+        let mut protected =
+            PROTECTED_FILES.split_ascii_whitespace().chain(self.files_run_by_listed_tools());
+        let mut scripts = self.named_files().map(base_name);
         !name.starts_with('.')
-            && !is_protected
-            && !scripts.into_iter().any(|script| matches(&script))
+            && !protected.any(matches)
+            && !scripts.any(matches)
             && self.is_writable(&format!("{directory}/file.txt"))
     }
 
@@ -503,7 +466,7 @@ impl WriteCheck<'_> {
 /// `true` for files that programs run or read as their settings, in any directory.
 fn is_protected(path: &str) -> bool {
     let path = path.to_ascii_lowercase();
-    path.split('/').any(is_protected_directory) || PROTECTED_FILES.contains(&base_name(&path))
+    path.split('/').any(is_protected_directory) || has_word(PROTECTED_FILES, base_name(&path))
 }
 
 fn is_protected_directory(part: &str) -> bool {

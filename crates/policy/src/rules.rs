@@ -128,14 +128,11 @@ impl PolicyRule {
             Some(expression) => Self::from_regex(expression.trim(), location)?,
             None => Self::from_pattern(rest, location)?,
         };
-        Ok(rule.with_scope(scope))
+        Ok(Self { scope, ..rule })
     }
 
     /// Parses a pattern: a program's name or path, with wildcards, and its leading arguments.
-    ///
-    /// # Errors
-    /// The pattern is empty, or a shell line.
-    pub fn from_pattern(text: &str, location: impl Into<String>) -> Result<Self, RuleError> {
+    fn from_pattern(text: &str, location: impl Into<String>) -> Result<Self, RuleError> {
         let location = location.into();
         let mut words = text.split_whitespace().map(str::to_owned);
         let Some(program) = words.next() else {
@@ -158,19 +155,13 @@ impl PolicyRule {
 
     /// Parses a prefix: a pattern that allows a command with any further arguments, except those
     /// that are known to start a program that no rule allows.
-    ///
-    /// # Errors
-    /// The prefix is empty, or a shell line.
-    pub fn from_prefix(text: &str, location: impl Into<String>) -> Result<Self, RuleError> {
+    fn from_prefix(text: &str, location: impl Into<String>) -> Result<Self, RuleError> {
         Ok(Self { trusts_arguments: true, ..Self::from_pattern(text, location)? })
     }
 
     /// Compiles a regular expression that is matched against the whole command: the program's name,
     /// then its arguments, with one blank between words.
-    ///
-    /// # Errors
-    /// The expression does not compile, or its compiled form is over the memory limit.
-    pub fn from_regex(text: &str, location: impl Into<String>) -> Result<Self, RuleError> {
+    fn from_regex(text: &str, location: impl Into<String>) -> Result<Self, RuleError> {
         let location = location.into();
         let compiled = RegexBuilder::new(text).size_limit(REGEX_BYTES).build();
         match compiled {
@@ -186,13 +177,6 @@ impl PolicyRule {
                 Err(RuleError::Regex { location, pattern, source: Box::new(source) })
             }
         }
-    }
-
-    /// Limits the rule to these tenants and lanes.
-    #[must_use]
-    pub fn with_scope(mut self, scope: RuleScope) -> Self {
-        self.scope = scope;
-        self
     }
 
     /// Returns the rule as written.

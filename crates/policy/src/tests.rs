@@ -5,8 +5,7 @@ use proptest::prelude::*;
 
 use super::extract::extract;
 use super::rules::{
-    CoreTools, PolicyRule, RuleReference, RuleScope, parse_core_tools, parse_exclude_tools,
-    parse_patterns,
+    CoreTools, PolicyRule, RuleReference, parse_core_tools, parse_exclude_tools, parse_patterns,
 };
 use super::{
     OnUncertain, Policy, PolicyDecision, PolicyRefusal, PolicyRequest, RequestedCommand,
@@ -975,8 +974,7 @@ fn every_matching_ask_rule_is_named_once() {
 
 #[test]
 fn a_rule_holds_for_its_tenants_and_lanes_only() {
-    let scope = RuleScope { tenants: vec!["other".to_owned()], lanes: Vec::new() };
-    let rule = PolicyRule::from_pattern("rm", "policy.deny[0]").unwrap().with_scope(scope);
+    let rule = PolicyRule::parse("[tenant=other] rm", "policy.deny[0]").unwrap();
     let policy = Policy { deny: vec![rule], ..Policy::default() };
     let mut request = request(RequestedCommand::Shell("rm x"));
     assert_eq!(decide(&policy, &request), PolicyDecision::Allow);

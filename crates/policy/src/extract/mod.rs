@@ -15,4 +15,5 @@ mod symbol_table;
 mod text_reader;
 mod word;
 
-pub use text_reader::{MAX_COMMANDS, MAX_DEPTH, MAX_TEXT, extract, extract_call};
+pub use text_reader::extract;
+pub(crate) use text_reader::extract_call;

@@ -8,45 +8,16 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::command::{Assignment, AssignmentScope, VariableValue};
+use crate::options::has_word;
 
 /// Variables that the shell sets to text from outside.
-const EXTERNAL: [&str; 20] = [
-    "@",
-    "*",
-    "_",
-    "REPLY",
-    "OPTARG",
-    "MAPFILE",
-    "BASH_REMATCH",
-    "PWD",
-    "OLDPWD",
-    "DIRSTACK",
-    "BASH_ARGV",
-    "BASH_ARGV0",
-    "BASH_COMMAND",
-    "BASH_EXECUTION_STRING",
-    "FUNCNAME",
-    "BASH_SOURCE",
-    "COMP_WORDS",
-    "COMP_LINE",
-    "READLINE_LINE",
-    "READLINE_ARGUMENT",
-];
+const EXTERNAL: &str = "@ * _ REPLY OPTARG MAPFILE BASH_REMATCH PWD OLDPWD DIRSTACK BASH_ARGV BASH_ARGV0 \
+    BASH_COMMAND BASH_EXECUTION_STRING FUNCNAME BASH_SOURCE COMP_WORDS COMP_LINE READLINE_LINE \
+    READLINE_ARGUMENT";
 
 /// Variables with bash's integer attribute: bash evaluates the values that they are set to.
-const INTEGERS: [&str; 11] = [
-    "RANDOM",
-    "SRANDOM",
-    "SECONDS",
-    "LINENO",
-    "OPTIND",
-    "HISTCMD",
-    "BASHPID",
-    "BASH_SUBSHELL",
-    "EPOCHSECONDS",
-    "EPOCHREALTIME",
-    "BASH_MONOSECONDS",
-];
+const INTEGERS: &str = "RANDOM SRANDOM SECONDS LINENO OPTIND HISTCMD BASHPID BASH_SUBSHELL EPOCHSECONDS \
+    EPOCHREALTIME BASH_MONOSECONDS";
 
 /// Variables with absolute paths: `~`, `~+`, `~-` and `~1` expand to them, and a word that starts
 /// with one counts as a path.
@@ -84,7 +55,7 @@ pub(super) struct SymbolTable {
 
 impl SymbolTable {
     pub(super) fn assign(&mut self, name: &str, value: VariableValue) {
-        if INTEGERS.contains(&name) {
+        if has_word(INTEGERS, name) {
             self.note_evaluated(name);
         }
         self.values.entry(name.to_owned()).or_default().push(value);
@@ -323,7 +294,7 @@ fn is_plain(text: &str) -> bool {
 }
 
 fn is_external(name: &str) -> bool {
-    EXTERNAL.contains(&name) || name.bytes().next().is_some_and(|byte| byte.is_ascii_digit())
+    has_word(EXTERNAL, name) || name.bytes().next().is_some_and(|byte| byte.is_ascii_digit())
 }
 
 /// `true` if bash opens a connection when a redirection names this file.
@@ -365,23 +336,7 @@ pub(super) fn is_name(text: &str) -> bool {
 
 /// `true` if shells run the value of a variable with this name, or read it as settings.
 pub(super) fn is_code_variable(name: &str) -> bool {
-    const CODE: [&str; 16] = [
-        "PS0",
-        "PS1",
-        "PS2",
-        "PS4",
-        "PROMPT_COMMAND",
-        "BASH_ENV",
-        "ENV",
-        "SHELLOPTS",
-        "BASHOPTS",
-        "BASH_CMDS",
-        "BASH_ALIASES",
-        "BASH_LOADABLES_PATH",
-        "BASH_COMPAT",
-        "POSIXLY_CORRECT",
-        "TEXTDOMAIN",
-        "TEXTDOMAINDIR",
-    ];
-    CODE.contains(&name) || name.starts_with("BASH_FUNC_")
+    const CODE: &str = "PS0 PS1 PS2 PS4 PROMPT_COMMAND BASH_ENV ENV SHELLOPTS BASHOPTS BASH_CMDS BASH_ALIASES \
+        BASH_LOADABLES_PATH BASH_COMPAT POSIXLY_CORRECT TEXTDOMAIN TEXTDOMAINDIR";
+    has_word(CODE, name) || name.starts_with("BASH_FUNC_")
 }

@@ -10,11 +10,11 @@ use crate::command::{
 };
 
 /// The longest text that is read, in bytes.
-pub const MAX_TEXT: usize = 64 * 1024;
+pub(super) const MAX_TEXT: usize = 64 * 1024;
 /// The deepest nesting of constructs that is followed.
-pub const MAX_DEPTH: usize = 60;
+pub(super) const MAX_DEPTH: usize = 60;
 /// The most commands that are collected from a text.
-pub const MAX_COMMANDS: usize = 4096;
+pub(super) const MAX_COMMANDS: usize = 4096;
 /// The limit on all work for one text: bytes read, including nested texts, and words passed on from
 /// program to program. Both can repeat the outer text many times.
 const MAX_WORK: usize = 4 * MAX_TEXT;
@@ -72,8 +72,11 @@ pub fn extract(text: &str, shell: ShellSyntax, environment: &[Assignment]) -> Ex
 }
 
 /// Finds every command that a program could run if it is started without a shell.
-#[must_use]
-pub fn extract_call(program: &str, args: &[String], environment: &[Assignment]) -> Extraction {
+pub(crate) fn extract_call(
+    program: &str,
+    args: &[String],
+    environment: &[Assignment],
+) -> Extraction {
     let mut state = ExtractionState::with_environment(environment);
     let words = std::iter::once(program).chain(args.iter().map(String::as_str));
     let command = SimpleCommand::from_words(words.map(Word::literal).collect());
@@ -225,7 +228,7 @@ impl ExtractionState {
             state.symbols.assign(name, value.clone());
             if is_code_variable(name) {
                 let reason = UncertainReason::Code("a variable that the shell evaluates");
-                state.note_doubt(Uncertainty { reason, at: 0 });
+                state.note_doubt(reason.into());
             }
         }
         state
@@ -238,25 +241,16 @@ impl ExtractionState {
 
     fn finish(mut self) -> Extraction {
         if self.symbols.may_evaluate_code() {
-            self.note_doubt(Uncertainty {
-                reason: UncertainReason::Code("a value used in arithmetic"),
-                at: 0,
-            });
+            self.note_doubt(UncertainReason::Code("a value used in arithmetic").into());
         }
         if self.symbols.may_read_array_from_value() {
-            self.note_doubt(Uncertainty {
-                reason: UncertainReason::Code("a value that becomes an array"),
-                at: 0,
-            });
+            self.note_doubt(UncertainReason::Code("a value that becomes an array").into());
         }
         if self.symbols.may_connect() {
-            self.note_doubt(Uncertainty { reason: UncertainReason::Connection, at: 0 });
+            self.note_doubt(UncertainReason::Connection.into());
         }
         if self.symbols.has_broken_assumption() {
-            self.note_doubt(Uncertainty {
-                reason: UncertainReason::Dynamic("the value of a variable"),
-                at: 0,
-            });
+            self.note_doubt(UncertainReason::Dynamic("the value of a variable").into());
         }
         if self.symbols.functions_removed() {
             for command in &mut self.commands {

@@ -149,10 +149,7 @@ impl<'c> Prover<'c> {
         facts: Facts,
     ) -> Proven<()> {
         if text.len() > MAX_BYTES {
-            return Err(Uncertainty {
-                reason: UncertainReason::TooLong { limit: MAX_BYTES },
-                at: 0,
-            });
+            return Err(UncertainReason::TooLong { limit: MAX_BYTES }.into());
         }
         let mut reader = ShellReader::new(text, shell, facts);
         reader.script()?;
@@ -162,10 +159,7 @@ impl<'c> Prover<'c> {
         if let Some((name, _)) =
             assigned.iter().find(|(name, value)| !safe.allows_in_shell(name, value.as_deref()))
         {
-            return Err(Uncertainty {
-                reason: UncertainReason::Variable { name: name.clone() },
-                at: 0,
-            });
+            return Err(UncertainReason::Variable { name: name.clone() }.into());
         }
         let is_number = |name: &String| {
             // Any other name may hold text that the shell itself has put there.
@@ -205,7 +199,7 @@ impl<'c> Prover<'c> {
         if self.context.safe_variables.allows_in_environment(name, value) {
             return Ok(());
         }
-        Err(Uncertainty { reason: UncertainReason::Variable { name: name.to_owned() }, at: 0 })
+        Err(UncertainReason::Variable { name: name.to_owned() }.into())
     }
 
     fn redirects(&self, raw: &[RawRedirect]) -> Proven<Vec<Redirect>> {
@@ -231,8 +225,7 @@ impl<'c> Prover<'c> {
     ) -> Proven<()> {
         let Some(mut command) = SimpleCommand::from_words(words) else { return Ok(()) };
         let Some(program) = command.program.value().map(str::to_owned) else {
-            let reason = UncertainReason::Dynamic("the name of a command");
-            return Err(Uncertainty { reason, at: 0 });
+            return Err(UncertainReason::Dynamic("the name of a command").into());
         };
         if program.is_empty() || program.starts_with(['~', '=']) {
             return Err(refusal(format!("a command named `{program}`")));
@@ -257,8 +250,7 @@ impl<'c> Prover<'c> {
                 known_consequences(&name, &command, self.context.shell)?
             }
             Err(what) => {
-                let reason = UncertainReason::Launcher { program: name, what };
-                return Err(Uncertainty { reason, at: 0 });
+                return Err(UncertainReason::Launcher { program: name, what }.into());
             }
         };
         found.into_iter().try_for_each(|it| self.follow(number, &name, it, path))
@@ -348,8 +340,9 @@ impl<'c> Prover<'c> {
                 Ok(())
             }
             ArgumentEffect::Opaque => {
-                let code = conventional_code(name);
-                self.code.extend(code.map(|code| (number, code)));
+                if !is_interpreter(name) {
+                    self.code.push((number, Code::Conventional(name.to_owned())));
+                }
                 Ok(())
             }
         }
@@ -357,10 +350,7 @@ impl<'c> Prover<'c> {
 
     fn nested(&mut self, follow: impl FnOnce(&mut Self) -> Proven<()>) -> Proven<()> {
         if self.depth == MAX_DEPTH {
-            return Err(Uncertainty {
-                reason: UncertainReason::TooDeep { limit: MAX_DEPTH },
-                at: 0,
-            });
+            return Err(UncertainReason::TooDeep { limit: MAX_DEPTH }.into());
         }
         self.depth += 1;
         let result = follow(self);
@@ -392,7 +382,7 @@ fn known_consequences(
                 };
                 found.push(ArgumentEffect::Script { text, shell });
             }
-            Effect::Unclear(reason) => return Err(Uncertainty { reason, at: 0 }),
+            Effect::Unclear(reason) => return Err(reason.into()),
             Effect::Runs(_)
             | Effect::Assigns { .. }
             | Effect::Evaluates(_)
@@ -418,7 +408,7 @@ fn with(path: &[CommandContext], via: CommandContext) -> Vec<CommandContext> {
 }
 
 fn refusal(construct: impl Into<String>) -> Uncertainty {
-    Uncertainty { reason: UncertainReason::Unproven { construct: construct.into() }, at: 0 }
+    UncertainReason::Unproven { construct: construct.into() }.into()
 }
 
 fn assignment((name, value): &(String, super::reader::RawWord)) -> Assignment {
@@ -431,7 +421,7 @@ fn assignment((name, value): &(String, super::reader::RawWord)) -> Assignment {
 
 /// Code that a command of the line runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Code {
+enum Code {
     /// The content of this file.
     File(Word),
     /// The files that this build tool looks for by itself: makefiles, manifests, settings.
@@ -440,7 +430,7 @@ pub(super) enum Code {
 
 impl Code {
     /// Says in a refusal how the command runs the code.
-    pub(super) fn describe(&self) -> String {
+    fn describe(&self) -> String {
         match self {
             Self::File(word) => format!("runs {word}"),
             Self::Conventional(program) => format!("lets `{program}` run what it finds"),
@@ -492,15 +482,8 @@ fn is_configured_by_argument(program: &str) -> bool {
     matches!(program, "ssh" | "scp" | "sftp")
 }
 
-/// The code that a build tool finds by itself; `None` for an interpreter.
-fn conventional_code(program: &str) -> Option<Code> {
-    (!is_interpreter(program)).then(|| Code::Conventional(program.to_owned()))
-}
-
 /// Checks that none of the files which a line writes is the code that a command of it runs.
-///
-/// # Errors
-/// Names the file that is written and the command that may run it.
+/// The error names the file that is written and the command that may run it.
 fn check_code<'w>(code: &Code, mut targets: impl Iterator<Item = &'w Word>) -> Result<(), String> {
     let runner = code.describe();
     match targets.find(|target| !is_data(target, code)) {
@@ -533,10 +516,7 @@ fn is_data(target: &Word, code: &Code) -> bool {
 }
 
 /// Checks a file that is opened for reading: bash opens connections for `/dev/tcp/…`.
-///
-/// # Errors
-/// Names the file.
-pub(super) fn check_read(word: &Word) -> Result<(), String> {
+fn check_read(word: &Word) -> Result<(), String> {
     let is_fine = match (word.shape, word.value()) {
         (_, Some(path)) => {
             !path.starts_with("/dev/") || path == "/dev/null" || path == "/dev/stdin"

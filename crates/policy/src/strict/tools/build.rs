@@ -4,8 +4,8 @@
 use std::sync::LazyLock;
 
 use super::entry::{
-    ArgumentEffect, Judged, ProgramEntry, command_of, is_plain_text, read_as_code, refuse,
-    refuse_argument_files,
+    ArgumentEffect, Judged, ProgramEntry, command_of, is_one_of, is_plain_text, read_as_code,
+    refuse, refuse_argument_files, script,
 };
 use super::programs;
 use crate::command::{Shape, ShellSyntax, Word};
@@ -120,7 +120,7 @@ pub(super) fn maven(found: &Arguments) -> Judged {
     const PROPERTIES: &str = "skipTests skipITs maven.test.skip test it.test groups excludedGroups failIfNoTests \
         surefire.failIfNoSpecifiedTests maven.javadoc.skip checkstyle.skip revision \
         style.color maven.source.skip";
-    let unknown = |word: &Word| !MAVEN_GOALS.split_ascii_whitespace().any(|goal| word.is(goal));
+    let unknown = |word: &Word| !is_one_of(word, MAVEN_GOALS);
     refuse(&found.operands, unknown)?;
     for word in found.values(&["-D"]) {
         let name = word.text.split('=').next().unwrap_or_default();
@@ -144,7 +144,7 @@ pub(super) fn gradle(found: &Arguments) -> Judged {
 /// `tox run -e py311 -- arguments of the tests`.
 pub(super) fn tox(found: &Arguments) -> Judged {
     const OTHER: &str = "exec e devenv d quickstart q legacy le schema man depends de";
-    let is_other = |word: &Word| word.value().is_some_and(|text| has_word(OTHER, text));
+    let is_other = |word: &Word| is_one_of(word, OTHER);
     refuse(found.operands.first(), is_other).map(|()| Vec::new())
 }
 
@@ -278,7 +278,7 @@ pub(super) fn jest(found: &Arguments) -> Judged {
 /// `turbo run`, `lerna exec`, `npx playwright open`.
 pub(super) fn js_tool(found: &Arguments) -> Judged {
     const OTHER: &str = "exec open codegen dlx init create add studio gen generate-app db-execute";
-    let is_other = |word: &Word| word.value().is_some_and(|text| has_word(OTHER, text));
+    let is_other = |word: &Word| is_one_of(word, OTHER);
     refuse(found.operands.first(), is_other)?;
     let reporters = found.values(&["--reporter", "-R", "--formatter"]);
     Ok(read_as_code(reporters.filter(|word| word.text.contains('/'))))
@@ -306,8 +306,7 @@ pub(super) fn npx(found: &Arguments) -> Judged {
     const PACKAGES: [&str; 2] = ["-p", "--package"];
     if let Some(call) = found.values(&["-c", "--call"]).next() {
         refuse(found.values(&PACKAGES), |word| !is_index_package(word))?;
-        let text = require_known(call)?.to_owned();
-        return Ok(vec![ArgumentEffect::Script { text, shell: ShellSyntax::Posix }]);
+        return script(call, ShellSyntax::Posix);
     }
     tool_beside(&PACKAGES, found, project_tool)
 }
@@ -346,7 +345,7 @@ pub(super) fn yarn(found: &Arguments) -> Judged {
     // `yarn eslint` and `yarn run eslint` start the project's own program.
     let command = if name == "run" { args } else { found.operands.as_slice() };
     if let Some((tool, args)) = command.split_first()
-        && tool.value().is_some_and(|name| has_word(PROJECT_TOOLS, name))
+        && is_one_of(tool, PROJECT_TOOLS)
     {
         return programs::judge(&tool.text, args).unwrap_or_else(|| Ok(Vec::new()));
     }
@@ -417,7 +416,7 @@ fn run_by_bun(command: &[Word]) -> Judged {
     if CODE.iter().any(|ending| first.text.ends_with(ending)) {
         return Ok(vec![ArgumentEffect::ReadsCode(first.clone())]);
     }
-    if first.value().is_some_and(|name| has_word(SCRIPTS, name)) {
+    if is_one_of(first, SCRIPTS) {
         return Ok(Vec::new());
     }
     project_tool(&Arguments { operands: command.to_vec(), options: Vec::new() })
@@ -583,10 +582,7 @@ pub(super) fn behind_command(found: &Arguments) -> Judged {
 
 pub(super) fn nix_shell(found: &Arguments) -> Judged {
     match found.values(&["--run", "--command"]).next() {
-        Some(word) => {
-            let text = require_known(word)?.to_owned();
-            Ok(vec![ArgumentEffect::Script { text, shell: ShellSyntax::Bash }])
-        }
+        Some(text) => script(text, ShellSyntax::Bash),
         None => Ok(vec![ArgumentEffect::ReadsCodeFromInput]),
     }
 }

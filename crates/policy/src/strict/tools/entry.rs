@@ -23,7 +23,7 @@ use std::collections::HashMap;
 use crate::command::{Shape, ShellSyntax, Word};
 use crate::options::{
     Arguments, Block, Doubt, OptionOrder, OptionReader, OptionSet, OptionStyle, ParsedOption,
-    stays_one_word,
+    has_word, require_known, stays_one_word,
 };
 
 /// Judges operands, and options where a table does not say enough.
@@ -323,7 +323,7 @@ impl BlockReader<'_> {
 
     fn check_keys(&mut self) {
         for (key, words) in &self.block.fields {
-            let is_known = KEYS.split_ascii_whitespace().any(|known| known == *key);
+            let is_known = has_word(KEYS, key);
             let is_flag = matches!(
                 *key,
                 "tolerant" | "undashed" | "opaque" | "assigns" | "bare_shell" | "merges"
@@ -429,6 +429,16 @@ pub(super) fn written<'w>(words: impl IntoIterator<Item = &'w Word>) -> Vec<Argu
 /// Reports files as code that the command runs.
 pub(super) fn read_as_code<'w>(words: impl IntoIterator<Item = &'w Word>) -> Vec<ArgumentEffect> {
     words.into_iter().cloned().map(ArgumentEffect::ReadsCode).collect()
+}
+
+/// Reports text that the command hands to a shell.
+pub(super) fn script(text: &Word, shell: ShellSyntax) -> Judged {
+    Ok(vec![ArgumentEffect::Script { text: require_known(text)?.to_owned(), shell }])
+}
+
+/// `true` if the word is one of a list that is separated by white space.
+pub(super) fn is_one_of(word: &Word, list: &str) -> bool {
+    word.value().is_some_and(|text| has_word(list, text))
 }
 
 /// Reports the standard input as code if the command reads it.

@@ -7,8 +7,8 @@
 use std::sync::LazyLock;
 
 use super::entry::{
-    ArgumentEffect, Judged, behind, command_of, download_into, is_plain_text, join, read_as_code,
-    refuse, written,
+    ArgumentEffect, Judged, behind, command_of, download_into, is_one_of, is_plain_text, join,
+    read_as_code, refuse, script, written,
 };
 use crate::command::{Shape, ShellSyntax, Word};
 use crate::options::{Arguments, Doubt, OptionOrder, OptionSet, has_word, require_known};
@@ -197,7 +197,7 @@ pub(super) fn openssl(found: &Arguments) -> Judged {
     let Some((name, args)) = found.operands.split_first() else {
         return Ok(vec![ArgumentEffect::ReadsCodeFromInput]);
     };
-    if !COMMANDS.split_ascii_whitespace().any(|known| name.is(known)) {
+    if !is_one_of(name, COMMANDS) {
         return Err(format!("the subcommand {name}"));
     }
     let found = SSL.read(args, OptionOrder::Anywhere)?;
@@ -214,7 +214,7 @@ pub(super) fn ip(found: &Arguments) -> Judged {
     let Some((object, args)) = found.operands.split_first() else {
         return Ok(Vec::new());
     };
-    if OBJECTS.split_ascii_whitespace().any(|known| object.is(known)) {
+    if is_one_of(object, OBJECTS) {
         return Ok(Vec::new());
     }
     let is = |index: usize, text: &str| args.get(index).is_some_and(|word| word.is(text));
@@ -330,18 +330,9 @@ fn check_place(word: &Word) -> Result<(), Doubt> {
 
 /// After `--` stand options of git; a directory is written by `clone` and `download`.
 pub(super) fn github(found: &Arguments) -> Judged {
-    const OTHER: [&str; 8] = [
-        "edit-message",
-        "browse",
-        "ssh",
-        "code",
-        "git-credential",
-        "setup-git",
-        "sync-fork",
-        "open",
-    ];
+    const OTHER: &str = "edit-message browse ssh code git-credential setup-git sync-fork open";
     let verb = found.operands.first();
-    refuse(verb, |word| word.value().is_none_or(|text| OTHER.contains(&text)))?;
+    refuse(verb, |word| word.value().is_none_or(|text| has_word(OTHER, text)))?;
     refuse(&found.operands, |word| word.text.starts_with('-') || word.text.contains("ext::"))?;
     let writes_files = verb.is_some_and(|word| word.is("download") || word.is("clone"));
     let target = found.values(&["-D", "--dir"]).next().cloned();
@@ -382,10 +373,7 @@ pub(super) fn vagrant_ssh(found: &Arguments) -> Judged {
     // After `--` stand options of ssh.
     refuse(&found.operands, |word| word.text.starts_with('-'))?;
     match found.values(&["-c", "--command"]).last() {
-        Some(word) => {
-            let text = require_known(word)?.to_owned();
-            Ok(vec![ArgumentEffect::Script { text, shell: ShellSyntax::Posix }])
-        }
+        Some(text) => script(text, ShellSyntax::Posix),
         None => Ok(vec![ArgumentEffect::ReadsCodeFromInput]),
     }
 }
@@ -436,8 +424,7 @@ pub(super) fn only_lists(found: &Arguments) -> Judged {
         return Ok(Vec::new());
     };
     refuse(&found.operands, |word| word.value().is_none())?;
-    let is_known =
-        found.operands.iter().any(|word| VERBS.split_ascii_whitespace().any(|verb| word.is(verb)));
+    let is_known = found.operands.iter().any(|word| is_one_of(word, VERBS));
     if is_known { Ok(Vec::new()) } else { Err(format!("the subcommand {first}")) }
 }
 

@@ -4,8 +4,8 @@
 use std::sync::LazyLock;
 
 use super::entry::{
-    ArgumentEffect, Judged, ProgramEntry, behind, code_from_input, command_of, is_plain_text,
-    read_as_code, refuse, refuse_argument_files, refuse_arguments,
+    ArgumentEffect, Judged, ProgramEntry, behind, code_from_input, command_of, is_one_of,
+    is_plain_text, read_as_code, refuse, refuse_argument_files, refuse_arguments,
 };
 use crate::command::{ShellSyntax, Word};
 use crate::options::{Arguments, Doubt, OptionOrder, OptionSet, has_word, require_known};
@@ -131,7 +131,7 @@ fn sql_words(text: &str) -> Vec<String> {
 
 /// Accepts text in which each statement starts with a known verb and no refused word stands
 /// anywhere, not even in a string: names in quotes are names, too.
-fn check_sql(word: &Word, refused: &[&str]) -> Result<(), Doubt> {
+fn check_sql(word: &Word, refused: &str) -> Result<(), Doubt> {
     const VERBS: &str = "select insert update delete with explain create drop alter pragma begin commit \
         rollback values replace vacuum analyze reindex show describe desc use set truncate \
         grant revoke table";
@@ -143,7 +143,7 @@ fn check_sql(word: &Word, refused: &[&str]) -> Result<(), Doubt> {
         return Err(doubt());
     }
     let words = sql_words(text);
-    if words.iter().any(|found| refused.contains(&found.as_str())) {
+    if words.iter().any(|found| has_word(refused, found)) {
         return Err(doubt());
     }
     for statement in text.split(';').map(str::trim).filter(|statement| !statement.is_empty()) {
@@ -159,8 +159,7 @@ fn check_sql(word: &Word, refused: &[&str]) -> Result<(), Doubt> {
 /// `sqlite3 FILE SQL…`; without SQL it reads SQL and dot commands from its input.
 pub(super) fn sqlite(found: &Arguments) -> Judged {
     // These functions and statements load libraries, start an editor and write files.
-    const REFUSED: [&str; 6] =
-        ["load_extension", "edit", "writefile", "attach", "into_file", "fts3_tokenizer"];
+    const REFUSED: &str = "load_extension edit writefile attach into_file fts3_tokenizer";
     if found.has(&["-version", "--version", "-help", "--help"]) {
         return Ok(Vec::new());
     }
@@ -176,7 +175,7 @@ pub(super) fn sqlite(found: &Arguments) -> Judged {
         effects.push(ArgumentEffect::ReadsCodeFromInput);
     }
     for statement in statements {
-        check_sql(statement, &REFUSED)?;
+        check_sql(statement, REFUSED)?;
         let words = sql_words(&statement.text);
         // `vacuum into` writes another file.
         if words.iter().any(|word| word == "vacuum") && words.iter().any(|word| word == "into") {
@@ -188,17 +187,8 @@ pub(super) fn sqlite(found: &Arguments) -> Judged {
 
 pub(super) fn psql(found: &Arguments) -> Judged {
     // Words by which the server starts programs or reads and writes its own files.
-    const REFUSED: [&str; 9] = [
-        "program",
-        "lo_export",
-        "lo_import",
-        "pg_file_write",
-        "language",
-        "extension",
-        "copy",
-        "load",
-        "system",
-    ];
+    const REFUSED: &str =
+        "program lo_export lo_import pg_file_write language extension copy load system";
     for word in found.values(&["-v", "--set", "--variable", "-P", "--pset"]) {
         const KNOWN: &str =
             "ON_ERROR_STOP AUTOCOMMIT QUIET VERBOSITY format border pager null footer";
@@ -213,7 +203,7 @@ pub(super) fn psql(found: &Arguments) -> Judged {
     let commands: Vec<_> = found.values(&["-c", "--command"]).collect();
     for command in &commands {
         if !is_listing(command) {
-            check_sql(command, &REFUSED)?;
+            check_sql(command, REFUSED)?;
         }
     }
     let is_told = found.has(&["-f", "--file", "-l", "--list", "-V", "--version", "-?", "--help"]);
@@ -237,24 +227,10 @@ fn is_listing(word: &Word) -> bool {
 }
 
 pub(super) fn mysql(found: &Arguments) -> Judged {
-    const REFUSED: [&str; 14] = [
-        "system",
-        "source",
-        "pager",
-        "nopager",
-        "tee",
-        "edit",
-        "outfile",
-        "dumpfile",
-        "delimiter",
-        "load",
-        "sys_exec",
-        "sys_eval",
-        "plugin",
-        "soname",
-    ];
+    const REFUSED: &str = "system source pager nopager tee edit outfile dumpfile delimiter load sys_exec sys_eval \
+        plugin soname";
     let commands: Vec<_> = found.values(&["-e", "--execute"]).collect();
-    commands.iter().try_for_each(|command| check_sql(command, &REFUSED))?;
+    commands.iter().try_for_each(|command| check_sql(command, REFUSED))?;
     let is_told = found.has(&["-V", "--version", "-?", "--help"]);
     let reads_input = commands.is_empty() && !is_told;
     Ok(code_from_input(reads_input))
@@ -395,10 +371,10 @@ pub(super) fn tmux(found: &Arguments) -> Judged {
     let Some((name, args)) = found.operands.split_first() else {
         return Ok(vec![ArgumentEffect::ReadsCodeFromInput]);
     };
-    if QUERIES.split_ascii_whitespace().any(|known| name.is(known)) {
+    if is_one_of(name, QUERIES) {
         return Ok(Vec::new());
     }
-    if !START.split_ascii_whitespace().any(|known| name.is(known)) {
+    if !is_one_of(name, START) {
         return Err(format!("the subcommand {name}"));
     }
     tmux_command(&TMUX_START.read(args, OptionOrder::First)?)
@@ -544,7 +520,7 @@ pub(super) fn mlr(found: &Arguments) -> Judged {
         label json-parse json-stringify flatten unflatten fill-down fill-empty group-by group-like \
         having-fields histogram merge-fields most-frequent least-frequent nothing grep decimate \
         bar bootstrap shuffle sample reshape altkv summary";
-    let is_verb = |word: &Word| VERBS.split_ascii_whitespace().any(|verb| word.is(verb));
+    let is_verb = |word: &Word| is_one_of(word, VERBS);
     refuse(&found.operands, |word| word.value().is_none())?;
     let behind_then = found.operands.iter().zip(found.operands.iter().skip(1));
     let behind_then = behind_then.filter(|(then, _)| then.is("then")).map(|(_, verb)| verb);

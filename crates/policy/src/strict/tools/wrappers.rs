@@ -5,7 +5,7 @@
 //! read as a language of known words. The inner command of the others gets words that are known only
 //! when it runs.
 
-use super::entry::{ArgumentEffect, Judged, ProgramEntry, behind, written};
+use super::entry::{ArgumentEffect, Judged, ProgramEntry, behind, script, written};
 use super::programs::{Builtin, look_up_builtin};
 use crate::command::{Shape, ShellSyntax, Word};
 use crate::options::{
@@ -108,11 +108,6 @@ fn read_assignment(words: &[Word]) -> Result<Option<AssignedFirst<'_>>, Doubt> {
     }
 }
 
-/// Shell text that a program hands to `sh -c`.
-fn script(text: &Word) -> Result<ArgumentEffect, Doubt> {
-    Ok(ArgumentEffect::Script { text: require_known(text)?.to_owned(), shell: ShellSyntax::Posix })
-}
-
 pub(super) fn watch(found: &Arguments) -> Judged {
     if found.operands.is_empty() {
         return Ok(Vec::new());
@@ -121,14 +116,16 @@ pub(super) fn watch(found: &Arguments) -> Judged {
         return Ok(vec![ArgumentEffect::Runs(found.operands.clone())]);
     }
     let words = found.operands.iter().map(require_known).collect::<Result<Vec<&str>, Doubt>>()?;
-    Ok(vec![script(&Word::literal(words.join(" ")))?])
+    script(&Word::literal(words.join(" ")), ShellSyntax::Posix)
 }
 
 pub(super) fn lock(found: &Arguments) -> Judged {
     match found.operands.as_slice() {
         [] | [_] => Ok(Vec::new()),
         [file, ..] if !stays_one_word(file) => Err(format!("the word {file}")),
-        [_, option, text] if option.is("-c") || option.is("--command") => Ok(vec![script(text)?]),
+        [_, option, text] if option.is("-c") || option.is("--command") => {
+            script(text, ShellSyntax::Posix)
+        }
         [_, option, ..] if option.text.starts_with('-') => Err(format!("the option {option}")),
         [_, command @ ..] => Ok(vec![ArgumentEffect::Runs(command.to_vec())]),
     }
@@ -142,7 +139,7 @@ pub(super) fn record(found: &Arguments) -> Judged {
         [] => Err("script without a command, which starts a shell".to_owned()),
         texts => {
             for text in texts {
-                all.push(script(text)?);
+                all.extend(script(text, ShellSyntax::Posix)?);
             }
             Ok(all)
         }
@@ -155,7 +152,7 @@ pub(super) fn switch_user(found: &Arguments) -> Judged {
     match texts.as_slice() {
         // Further operands are arguments of the user's shell.
         [text] if users <= 1 && found.operands.iter().all(stays_one_word) => {
-            Ok(vec![script(text)?])
+            script(text, ShellSyntax::Posix)
         }
         _ => Err("the shell that su starts".to_owned()),
     }
@@ -178,7 +175,7 @@ pub(super) fn run_as_user(entry: &ProgramEntry, _: &str, args: &[Word]) -> Judge
 pub(super) fn run_on_change(found: &Arguments) -> Judged {
     if found.has(&["-s"]) {
         return match found.operands.as_slice() {
-            [text] => Ok(vec![script(text)?]),
+            [text] => script(text, ShellSyntax::Posix),
             _ => Err(arguments_of("entr")),
         };
     }
@@ -247,9 +244,7 @@ pub(super) fn shell(_: &ProgramEntry, program: &str, args: &[Word]) -> Judged {
 /// Judges the first operand: the text with `-c`, else a script. Further words are parameters.
 fn finish(operand: Option<&Word>, takes_text: bool, shell: ShellSyntax) -> Judged {
     match operand {
-        Some(text) if takes_text => {
-            Ok(vec![ArgumentEffect::Script { text: require_known(text)?.to_owned(), shell }])
-        }
+        Some(text) if takes_text => script(text, shell),
         None if takes_text => Err("the option -c without a value".to_owned()),
         Some(file) => {
             require_known(file)?;
