@@ -535,14 +535,8 @@ mod tests {
             assert_eq!(GuardianArgs::parse(args.iter().map(OsString::from)), None, "{args:?}");
         }
     }
-}
 
-#[cfg(test)]
-mod left_behind_tests {
-    use super::*;
-    use crate::host::tests::host;
-
-    fn filter() -> ServerProcessFilter {
+    fn recorded_filter() -> ServerProcessFilter {
         let recorded = [(Pid::from_raw(7).unwrap(), 70), (Pid::from_raw(8).unwrap(), 80)];
         ServerProcessFilter {
             tag: Some(ProcessTag::for_server(5)),
@@ -554,9 +548,10 @@ mod left_behind_tests {
 
     #[test]
     fn a_record_is_read_as_it_was_written_until_a_reboot() {
-        for filter in
-            [filter(), ServerProcessFilter { tag: None, recorded: HashSet::new(), ..filter() }]
-        {
+        for filter in [
+            recorded_filter(),
+            ServerProcessFilter { tag: None, recorded: HashSet::new(), ..recorded_filter() },
+        ] {
             let text = render_record("boot-1", &filter);
             assert_eq!(parse_record(&text, "boot-1"), Some(filter), "{text}");
             assert_eq!(parse_record(&text, "boot-2"), None);
@@ -582,8 +577,10 @@ mod left_behind_tests {
     #[test]
     fn another_process_with_a_recorded_pid_is_not_included() {
         let own = processes::stat(getpid()).unwrap();
-        let recorded =
-            |started| ServerProcessFilter { recorded: [(own.pid, started)].into(), ..filter() };
+        let recorded = |started| ServerProcessFilter {
+            recorded: [(own.pid, started)].into(),
+            ..recorded_filter()
+        };
         assert!(recorded(own.started).includes(&own));
         assert!(!recorded(own.started + 1).includes(&own));
     }
@@ -593,7 +590,7 @@ mod left_behind_tests {
         let dir = tempfile::tempdir().unwrap();
         let mut record = ProcessRecord::begin(dir.path(), &host().tag()).unwrap();
         assert_eq!(read_record(dir.path()).unwrap(), ServerProcessFilter::new(&host().tag()));
-        let processes = filter().recorded;
+        let processes = recorded_filter().recorded;
         let scan = TreeScan { processes: processes.clone(), ..TreeScan::default() };
         record.update(scan).unwrap();
         assert_eq!(read_record(dir.path()).unwrap().recorded, processes);

@@ -522,7 +522,10 @@ fn listening_port(socket: &str) -> Option<u16> {
 #[cfg(test)]
 mod tests {
     use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsRawFd as _;
     use std::process::{Command, Stdio};
+    use std::thread;
+    use std::time::{Duration, Instant};
 
     use super::*;
     use crate::host::tests::host;
@@ -584,14 +587,6 @@ mod tests {
         child.wait().unwrap();
         assert!(callers.is_job_on_unix(&stream));
     }
-}
-
-#[cfg(test)]
-mod ancestry_tests {
-    use std::process::{Command, Stdio};
-
-    use super::*;
-    use crate::host::tests::host;
 
     fn ancestors(roots: &[Pid]) -> JobAncestors {
         JobAncestors { roots: roots.to_vec(), tag: None }
@@ -629,16 +624,6 @@ mod ancestry_tests {
         drop(keeper.stdin.take());
         keeper.wait().unwrap();
     }
-}
-
-#[cfg(test)]
-mod socket_table_tests {
-    use std::net::{TcpListener, TcpStream};
-    use std::os::fd::AsRawFd as _;
-    use std::thread;
-    use std::time::{Duration, Instant};
-
-    use super::*;
 
     fn inode_of(stream: &TcpStream) -> u64 {
         let link = fs::read_link(format!("/proc/self/fd/{}", stream.as_raw_fd())).unwrap();
@@ -702,13 +687,6 @@ mod socket_table_tests {
         assert_eq!(decode_answer(&[]), Err(Errno::BADMSG));
         assert_eq!(decode_answer(&[0; 16]), Err(Errno::BADMSG));
     }
-}
-
-#[cfg(test)]
-mod listening_tests {
-    use std::net::TcpListener;
-
-    use super::*;
 
     const TABLE: &str = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when
    0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1

@@ -543,11 +543,28 @@ pub fn run_helper(args: impl Fn() -> ArgsOs) -> Option<ExitCode> {
 }
 
 #[cfg(test)]
-mod detached_tests {
+mod tests {
+    //! Tests of the whole crate with real processes. They run concurrently in one process, as jobs
+    //! do.
+
+    use std::collections::BTreeSet;
+    use std::ffi::OsString;
     use std::os::fd::AsRawFd as _;
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::{Duration, Instant};
 
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
     use super::*;
+    use crate::host::tests::host;
+    use crate::launch::StartError;
+    use crate::{
+        ExitKind, InputWait, LaunchStdin, OpenedDir, SandboxSpec, StreamMode, TerminalSize,
+        TreeActivity, cgroup, shell,
+    };
 
     #[test]
     fn a_detached_process_has_its_own_session_and_none_of_our_files() {
@@ -574,30 +591,6 @@ mod detached_tests {
         let written = std::fs::read_to_string(output.path()).unwrap();
         assert_eq!(written, format!("b\n{pid}\ngone\nend\n{pid}\n"));
     }
-}
-
-#[cfg(test)]
-mod tests {
-    //! Tests of the whole crate with real processes. They run concurrently in one process, as jobs
-    //! do.
-
-    use std::collections::BTreeSet;
-    use std::ffi::OsString;
-    use std::os::unix::fs::PermissionsExt;
-    use std::path::Path;
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicU64, Ordering};
-    use std::time::{Duration, Instant};
-
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-
-    use super::*;
-    use crate::host::tests::host;
-    use crate::launch::StartError;
-    use crate::{
-        ExitKind, InputWait, LaunchStdin, OpenedDir, SandboxSpec, StreamMode, TerminalSize,
-        TreeActivity, cgroup, shell,
-    };
 
     const DEADLINE: Duration = Duration::from_secs(30);
 

@@ -482,10 +482,14 @@ fn receive_all(socket: BorrowedFd<'_>, mut bytes: &mut [u8]) -> Result<(), Errno
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd as _;
+    use std::thread;
+
     use proptest::collection::vec;
     use proptest::option::of;
     use proptest::prelude::*;
     use proptest::sample::select;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
     use super::*;
 
@@ -572,11 +576,6 @@ mod tests {
             decode(&bytes);
         }
     }
-}
-
-#[cfg(test)]
-mod files_tests {
-    use super::*;
 
     fn file() -> OwnedFd {
         rustix::fs::memfd_create("file", rustix::fs::MemfdFlags::CLOEXEC).unwrap()
@@ -607,13 +606,6 @@ mod files_tests {
             assert_eq!(role as usize, place);
         }
     }
-}
-
-#[cfg(test)]
-mod note_tests {
-    use proptest::prelude::*;
-
-    use super::*;
 
     #[test]
     fn every_step_crosses_the_pipe() {
@@ -639,16 +631,6 @@ mod note_tests {
             }
         }
     }
-}
-
-#[cfg(test)]
-mod link_tests {
-    use std::os::fd::AsFd as _;
-    use std::thread;
-
-    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-
-    use super::*;
 
     fn pair() -> (OwnedFd, OwnedFd) {
         socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap()

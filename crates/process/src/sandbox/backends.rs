@@ -10,14 +10,14 @@ use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use thiserror::Error;
 
-use super::mounts::Mount;
-use super::restrictions;
-use super::seccomp::{self, SocketRules};
 use crate::child_steps::{SandboxRules, SpawnFailure, SpawnRequest, SpawnStep};
 use crate::confinement::{
     Backend, Confinement, GrantedConfinement, NetworkAccess, ResourceLimits, SandboxProfile,
 };
 use crate::load::ProbeError;
+use crate::sandbox::mounts::Mount;
+use crate::sandbox::restrictions;
+use crate::sandbox::seccomp::{self, SocketRules};
 use crate::spawner::{NamespacedLeader, Spawner};
 use crate::stdio::ChildFiles;
 
@@ -280,6 +280,8 @@ fn describe_missing(SpawnFailure { step, errno }: SpawnFailure) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use super::*;
 
     const OFF: [Confinement; 2] = [
@@ -357,13 +359,6 @@ mod tests {
         assert_eq!((granted.effective, granted.backend), (Confinement::NONE, Backend::Nothing));
         assert!(granted.is_degraded());
     }
-}
-
-#[cfg(test)]
-mod probe_tests {
-    use std::sync::Mutex;
-
-    use super::*;
 
     #[test]
     fn a_probe_that_could_not_run_is_repeated_and_a_result_is_kept() {

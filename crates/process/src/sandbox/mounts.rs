@@ -506,11 +506,34 @@ pub(crate) fn enter_directory(meant: BorrowedFd<'_>, path: &Path) -> io::Result<
 }
 
 #[cfg(test)]
-mod plan_tests {
+mod tests {
+    //! Tests in real namespaces: this program is run once more, in place of a job.
+
+    use std::collections::BTreeMap;
+    use std::fs::{self, File};
+    use std::io::{self, Read as _, Write as _};
+    use std::os::fd::AsFd as _;
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt, symlink};
+    use std::path::{Path, PathBuf};
+    use std::process::Command;
+    use std::time::{Duration, Instant};
+
+    use Mount::{Hidden, Pinned, ReadOnly, Writable};
     use proptest::prelude::*;
+    use rustix::fs::{CWD, RenameFlags, StatVfsMountFlags, renameat_with, statvfs};
+    use rustix::io::Errno;
+    use rustix::mount::{MountFlags, mount};
+    use rustix::process::geteuid;
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    use tempfile::TempDir;
 
     use super::*;
-    use Mount::{Hidden, Pinned, ReadOnly, Writable};
+    use crate::confinement::{SandboxPaths, SandboxProfile};
+    use crate::keeper::HandoverFlag;
+    use crate::sandbox::scratch::{Scratch, ScratchReaper, ScratchRoot};
+    use crate::sandbox::workspace::{
+        self, ProtectedFiles, SharedDir, protect_files, visible_mounts, writable_roots,
+    };
 
     type PlannedMount = (fn(PathBuf) -> Mount, &'static str);
 
@@ -691,36 +714,6 @@ mod plan_tests {
             prop_assert!(plan.is_sorted_by(|one, next| one.path() < next.path()), "{:?}", plan);
         }
     }
-}
-
-#[cfg(test)]
-mod tests {
-    //! Tests in real namespaces: this program is run once more, in place of a job.
-
-    use std::collections::BTreeMap;
-    use std::fs::{self, File};
-    use std::io::{self, Read as _, Write as _};
-    use std::os::fd::AsFd as _;
-    use std::os::unix::fs::{MetadataExt as _, PermissionsExt, symlink};
-    use std::path::{Path, PathBuf};
-    use std::process::Command;
-    use std::time::{Duration, Instant};
-
-    use rustix::fs::{CWD, RenameFlags, StatVfsMountFlags, renameat_with, statvfs};
-    use rustix::io::Errno;
-    use rustix::mount::{MountFlags, mount};
-    use rustix::process::geteuid;
-    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-    use tempfile::TempDir;
-
-    use super::*;
-    use crate::confinement::{SandboxPaths, SandboxProfile};
-    use crate::keeper::HandoverFlag;
-    use crate::sandbox::scratch::{Scratch, ScratchReaper, ScratchRoot};
-    use crate::sandbox::workspace;
-    use crate::sandbox::workspace::{
-        ProtectedFiles, SharedDir, protect_files, visible_mounts, writable_roots,
-    };
 
     const THIS: &str = "sandbox::mounts::tests";
     const SECRET: &str = "secret";

@@ -17,10 +17,10 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-use super::workspace::{self, open_directory};
 use crate::children::Children;
 use crate::guardian;
 use crate::keeper::{HandoverFlag, KeeperClient, SCRATCH_FILE, SavedPath};
+use crate::sandbox::workspace::{self, open_directory};
 
 /// The prefix of the names of servers' directories.
 const PREFIX: &str = "scratch-";
@@ -408,9 +408,12 @@ fn open_with_permissions(from: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, E
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStrExt as _;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::path::{Path, PathBuf};
     use std::time::{Duration, Instant};
 
+    use rustix::fs::{CWD, mkdirat, open};
     use tempfile::TempDir;
 
     use super::*;
@@ -511,18 +514,6 @@ mod tests {
         paths.dedup();
         assert_eq!(paths.len(), roots.len());
     }
-}
-
-#[cfg(test)]
-mod clearing_tests {
-    use std::os::unix::ffi::OsStrExt as _;
-    use std::os::unix::fs::symlink;
-    use std::path::{Path, PathBuf};
-
-    use rustix::fs::{CWD, mkdirat, open};
-    use tempfile::TempDir;
-
-    use super::*;
 
     struct FullDir {
         around: TempDir,
