@@ -414,25 +414,12 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::host::tests::host;
-    use crate::{
-        EnvVariable, ExitKind, LaunchStdin, Process, ProcessLaunch, ReportMode, SandboxSpec,
-        StreamMode,
-    };
+    use crate::host::{host, sh};
+    use crate::{EnvVariable, ExitKind, Process, ProcessLaunch};
 
     fn sleeper(env: Vec<EnvVariable>) -> Process {
-        let launch = ProcessLaunch {
-            program: "/bin/sh".into(),
-            args: vec!["-c".into(), "/usr/bin/setsid /bin/sleep 1000 & /bin/sleep 1000".into()],
-            arg0: None,
-            env,
-            cwd: "/".into(),
-            stdin: LaunchStdin::Null,
-            streams: StreamMode::Separate,
-            report: ReportMode::None,
-            sandbox: SandboxSpec::none(),
-            keep_as: None,
-        };
+        let text = "/usr/bin/setsid /bin/sleep 1000 & /bin/sleep 1000";
+        let launch = ProcessLaunch { env, ..sh(text) };
         host().spawn(&launch).unwrap()
     }
 

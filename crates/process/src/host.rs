@@ -529,7 +529,10 @@ impl SavedProcess {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+pub(crate) use tests::{host, sh};
+
+#[cfg(test)]
+mod tests {
     use std::sync::LazyLock;
 
     use rustix::process::getpid;
@@ -544,7 +547,8 @@ pub(crate) mod tests {
         &HOST
     }
 
-    fn sh(text: &str) -> ProcessLaunch {
+    /// Describes a shell that runs this text, without environment, input, sandbox and limits.
+    pub(crate) fn sh(text: &str) -> ProcessLaunch {
         ProcessLaunch {
             program: "/bin/sh".into(),
             args: vec!["-c".into(), text.into()],

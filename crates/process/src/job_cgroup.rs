@@ -446,7 +446,7 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
-    use crate::host::tests::host;
+    use crate::host::host;
 
     const LIMITS: ResourceLimits =
         ResourceLimits { memory: Some(1 << 30), processes: Some(64), ..ResourceLimits::NONE };

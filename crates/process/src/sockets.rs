@@ -528,7 +528,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::*;
-    use crate::host::tests::host;
+    use crate::host::host;
 
     /// A child that connects to `port` and stays for as long as its input is open.
     fn client(port: u16) -> std::process::Child {

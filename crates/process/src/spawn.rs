@@ -559,7 +559,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
-    use crate::host::tests::host;
+    use crate::host::host;
     use crate::launch::StartError;
     use crate::{
         ExitKind, InputWait, LaunchStdin, OpenedDir, SandboxSpec, StreamMode, TerminalSize,

@@ -563,10 +563,10 @@ mod tests {
     use rustix::process::Pid;
 
     use super::*;
-    use crate::host::tests::host;
+    use crate::Process;
+    use crate::host::{host, sh};
     use crate::sandbox::job_resources::SandboxResources;
     use crate::tree_members::TreeEvidence;
-    use crate::{LaunchStdin, Process, ProcessLaunch, ReportMode, SandboxSpec, StreamMode};
 
     /// A pid that no process has: above the highest that Linux gives out.
     const HIDDEN: u32 = (1 << 22) + 1;
@@ -621,19 +621,7 @@ mod tests {
     /// A shell with a child and an orphan in their own sessions; the orphan has a child as well.
     fn scattered() -> Process {
         let text = "(setsid sh -c 'sleep 1000; :' &); setsid sleep 1000 & wait";
-        let launch = ProcessLaunch {
-            program: "/bin/sh".into(),
-            args: vec!["-c".into(), text.into()],
-            arg0: None,
-            env: Vec::new(),
-            cwd: "/".into(),
-            stdin: LaunchStdin::Null,
-            streams: StreamMode::Separate,
-            report: ReportMode::None,
-            sandbox: SandboxSpec::none(),
-            keep_as: None,
-        };
-        host().spawn(&launch).unwrap()
+        host().spawn(&sh(text)).unwrap()
     }
 
     fn states(process: &Process) -> Vec<ProcessState> {

@@ -620,7 +620,7 @@ mod tests {
     use crate::child_defaults::OwnScore;
     use crate::child_steps::{SandboxRules, duplicate_to, exit_now};
     use crate::confinement::{Backend, Confinement, NetworkAccess, ResourceLimits, SandboxProfile};
-    use crate::host::tests::host;
+    use crate::host::host;
     use crate::sandbox::seccomp::SocketRules;
 
     const DEFAULT: Confinement =

@@ -507,7 +507,7 @@ pub(crate) fn enter_directory(meant: BorrowedFd<'_>, path: &Path) -> io::Result<
 
 #[cfg(test)]
 mod tests {
-    //! Tests in real namespaces: this program is run once more, in place of a job.
+    //! Tests of plans, and in real namespaces: there this program is run once more, in place of a job.
 
     use std::collections::BTreeMap;
     use std::fs::{self, File};
