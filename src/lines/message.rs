@@ -1,5 +1,8 @@
-//! What a client sends: lines with one message each and, with its request to upgrade a connection, its
+//! The input of a client: lines with one message each and, in its request to upgrade a connection, its
 //! environment.
+//!
+//! An environment is sent as entries that each end in a NUL byte: `NAME=VALUE` is a variable, and
+//! `NAME` alone a variable that the client has but does not send.
 
 use std::ffi::OsString;
 use std::fmt;
