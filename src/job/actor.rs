@@ -9,63 +9,29 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tracing::Instrument;
 
-use super::follow::follow;
 use super::handle::StopRequest;
 use super::job_guard::JobGuard;
-use super::messages::{Address, JobMsg, PumpProbe, ReapedLeader};
-use super::output_pump::{OutputBounds, Pump};
-use super::pump_gate::PumpGate;
-use super::start::{self, JobVariables, OwnShell, build_launch};
-use super::state::{self, Effect, Event, Grace, Pace, State, Streams, TreeRemains};
-use super::stdin_writer::{
+use super::messages::{
+    Address, JobMsg, OutputActivity, PumpProbe, ReapedLeader, Timer, Timers, follow,
+};
+use super::output_pump::Pump;
+use super::overuse::OutputBounds;
+use super::standard_streams::{
     InputError, InputReceipt, JobInput, KeyPress, PlainKey, StdinEnd, StdinWriteError, StdinWriter,
 };
-use super::timers::{OutputActivity, Timer, Timers};
-use super::watchdog::{Watch, Watchdog};
+use super::start::{self, build_launch};
+use super::state::{self, Effect, Event, Grace, Pace, State, Streams, TreeRemains};
+use super::watchdog::Watch;
 use crate::block_in_place;
-use crate::confinement::SandboxPaths;
-use crate::journal::{Journal, JournalError};
+use crate::journal::JournalError;
 use crate::outcome::{JobEnding, KillNote, Outcome, ResourceUsage, SIGTERM, StartError};
-use crate::output::redaction::Redactor;
-use crate::output::{LogStorage, Quota};
-use crate::process::shell::ShellChoice;
-use crate::process::{Host, PipelineReport, Process, ProcessTree, RecentStart, TerminalSize};
+use crate::process::{PipelineReport, Process, ProcessTree, RecentStart, TerminalSize};
 use crate::spec::Stdin;
 use crate::telemetry::ActorKind;
 use crate::telemetry::events::{self, CountedMessage, LiveActor, SurvivingJob};
 
 /// The wait for the journal during which no message is handled; most records are written sooner.
 const SHORT_RECORD_TIME: Duration = Duration::from_millis(20);
-
-/// The settings that all jobs of a server share.
-#[derive(Debug, Clone)]
-pub struct SharedJobSettings {
-    /// The shell that runs shell text.
-    pub shell: ShellChoice,
-    /// The variables that every job gets.
-    pub environment: Arc<JobVariables>,
-    /// Starts and ends processes.
-    pub host: Arc<Host>,
-    /// The storage of output.
-    pub log: LogStorage,
-    /// The limit on the stored output of all jobs together.
-    pub quota: Arc<Quota>,
-    /// Hides secrets in output before it is stored, if that is configured.
-    pub mask: Option<Arc<Redactor>>,
-    /// The time for which output must be quiet after the leader has ended while survivors hold the
-    /// pipes.
-    pub drain_quiet: Duration,
-    /// The longest wait for last bytes.
-    pub drain_max: Duration,
-    /// The paths that confined jobs may write, and those that are hidden from them.
-    pub places: Arc<SandboxPaths>,
-    /// The journal of a durable server.
-    pub journal: Option<Journal>,
-    /// Stops all pumps before another server takes over, and gives threads to the busy ones.
-    pub pumps: PumpGate,
-    /// Watches the limits that the kernel does not enforce.
-    pub watchdog: Watchdog,
-}
 
 #[derive(Debug)]
 pub(super) struct JobActor;
@@ -194,8 +160,6 @@ impl Actor for JobActor {
                 job.survivors.clone_from(&alive);
                 Event::Killed(TreeRemains::from_pids(&alive))
             }
-            #[cfg(test)]
-            JobMsg::Fail => super::tests::fail(),
         };
         job.step(event, &myself);
         Ok(())
@@ -228,7 +192,7 @@ impl Job {
     /// Starts the process once the journal says that it is being started: after a crash a job that
     /// may have run is not run again.
     async fn start_when_recorded(&mut self, myself: &Address) {
-        let Some(record) = self.guard.take_start_record() else { return self.start(myself) };
+        let Some(record) = self.guard.start_record.take() else { return self.start(myself) };
         let mut written = Box::pin(record.written_soon());
         // A journal that cannot be written reports its state itself, and holds no job up.
         match timeout(SHORT_RECORD_TIME, &mut written).await {
@@ -237,7 +201,8 @@ impl Job {
             Ok(Ok(()) | Err(_)) => return self.start(myself),
             Err(_) => {}
         }
-        // A stop must reach the job while a slow disk holds it up.
+        // A stop must reach the job while a slow disk holds it up, so the wait is handed over to a
+        // task, which sends a message.
         let actor = myself.clone();
         let waiting = async move {
             if !matches!(written.await, Err(JournalError::Closed)) {
@@ -258,12 +223,14 @@ impl Job {
         let host = Arc::clone(&self.guard.settings.host);
         let recent_start = self.recent_start.insert(host.recent_starts().enter());
         if recent_start.is_alone()
-            && OwnShell::from_spec(self.guard.spec()) == OwnShell::Yes
+            && start::is_own_shell(self.guard.spec())
             && host.is_quick_to_start(&launch)
         {
             let started = start::start_here(&host, &launch, recent_start);
             return self.continue_start(started, myself);
         }
+        // Hands the launch over to a task. The process comes back with a message, and belongs to no
+        // job until then: if the message is dropped, the process is ended.
         let actor = myself.clone();
         let starting = async move {
             let started = start::start_elsewhere(host, launch).await;
@@ -350,7 +317,7 @@ impl Job {
         myself: &Address,
     ) -> Result<(), StartError> {
         let Process { leader, tree, stdout, stderr, stdin, report } = process;
-        let Some(writer) = self.guard.take_writer() else {
+        let Some(writer) = self.guard.writer.take() else {
             let program = self.guard.spec().program.display();
             let why = "its log was closed before it began".to_owned();
             return Err(StartError::System { program, why });
@@ -362,20 +329,23 @@ impl Job {
         self.report = report;
         self.stdin = stdin.map(StdinWriter::start);
         let bounds = OutputBounds::new(self.guard.id(), self.guard.spec());
-        let pump = Pump::new(stdout, stderr, writer, bounds, myself.clone());
-        let written = self.guard.output().progress().written_bytes();
-        let pump = pump.with_gate(&self.guard.settings.pumps).after(written);
-        let pump = pump.with_start_record(self.guard.take_unwritten_record());
-        self.probe = Some(pump.probe());
-        let pumping = pump.with_masks(self.guard.settings.mask.as_ref()).run();
-        let following = follow(leader, tree, Box::pin(pumping), deadline, myself.clone());
+        let redactor = self.guard.settings.mask.as_ref();
+        let mut pump = Pump::new(stdout, stderr, writer, bounds, redactor, myself.clone());
+        // The bytes that a previous server has written count for the limit.
+        pump.taken = self.guard.output().progress().written_bytes();
+        pump.gate = self.guard.settings.pumps.clone();
+        pump.start_record = self.guard.unwritten_record.take();
+        self.probe = Some(pump.probe.clone());
+        // Hands the leader, the pipes and the writer of the log over to a task. It reports to this
+        // actor with messages; the log is read past it.
+        let following = follow(leader, tree, Box::pin(pump.run()), deadline, myself.clone());
         tokio::spawn(following.instrument(self.guard.log_span().clone()));
         Ok(())
     }
 
     /// Sends the text that was given with the command, then the end of input.
     fn send_first_input(&mut self) {
-        let text = self.guard.take_first_input();
+        let text = std::mem::take(&mut self.guard.first_input);
         if let (Stdin::Text(_), Some(writer)) = (&self.guard.spec().stdin, self.stdin.as_ref()) {
             // The first piece always has room.
             writer.push(text.into_bytes()).ok();

@@ -6,9 +6,8 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 use tokio::sync::watch;
 
-use super::input_wait::{self, PromptRule};
 use super::messages::{Address, JobMsg};
-use super::stdin_writer::{InputError, InputReceipt, JobInput};
+use super::standard_streams::{self, InputError, InputReceipt, JobInput, PromptRule};
 use crate::ids::JobId;
 use crate::journal::{JournalError, JournalTicket, now_ms};
 use crate::outcome::{JobEnding, Outcome, StopBy};
@@ -19,7 +18,7 @@ use crate::spec::{JobSpec, Stdin, Stream, StreamMode};
 /// A job, as the rest of the service sees it. Clones are cheap, and outlive the actor.
 #[derive(Debug, Clone)]
 pub struct JobHandle {
-    shared: Arc<SharedJob>,
+    pub(super) shared: Arc<SharedJob>,
 }
 
 /// The state that the handle and the guard share. The two `OnceLock`s are set once: `actor` when
@@ -155,7 +154,7 @@ impl JobHandle {
             processes: activity.processes,
             cpu: activity.cpu,
             rss_bytes: activity.rss_bytes,
-            waiting_for_input: input_wait::is_waiting(activity.input_wait, &output),
+            waiting_for_input: standard_streams::is_waiting(activity.input_wait, &output),
         })
     }
 
@@ -247,12 +246,6 @@ impl JobHandle {
         }
     }
 
-    /// Makes the job's actor panic, as only a bug in it would.
-    #[cfg(test)]
-    pub(crate) fn fail(&self) {
-        self.shared.actor.get().expect("the job has begun").send(JobMsg::Fail);
-    }
-
     /// `true` if input can reach the job as long as it runs.
     fn takes_input(&self) -> bool {
         match self.spec().stdin {
@@ -267,7 +260,7 @@ impl JobHandle {
         let tree = self.shared.tree.get().filter(|_| self.takes_input());
         tree.is_some_and(|tree| {
             let activity = tree.read_input_activity();
-            input_wait::is_waiting(activity.input_wait, &self.shared.output.progress())
+            standard_streams::is_waiting(activity.input_wait, &self.shared.output.progress())
         })
     }
 
@@ -276,7 +269,9 @@ impl JobHandle {
     pub async fn waited_for_input(&self, rule: PromptRule) {
         self.started().await;
         match self.shared.tree.get().filter(|_| self.takes_input()) {
-            Some(tree) => input_wait::wait_until_waiting(tree, &self.shared.output, rule).await,
+            Some(tree) => {
+                standard_streams::wait_until_waiting(tree, &self.shared.output, rule).await
+            }
             None => std::future::pending().await,
         }
     }
@@ -292,9 +287,7 @@ impl JobHandle {
         let told = actor.ask(|reply| JobMsg::Input(input, reply)).await;
         told.unwrap_or(Err(InputError::Finished(self.id())))
     }
-}
 
-impl JobHandle {
     /// Changes the size of the running job's terminal.
     ///
     /// # Errors

@@ -1,4 +1,5 @@
-//! A job before its actor runs, and the guard that ensures that every job gets an outcome.
+//! The owner of a job: the guard that ensures that every job gets an outcome, the ways to create
+//! one, and the journal records of a job.
 
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
@@ -8,19 +9,21 @@ use ractor::{Actor, ActorCell, SpawnErr};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use super::actor::{JobActor, SharedJobSettings};
+use super::actor::JobActor;
 use super::handle::{JobHandle, JobPhase, JobStatus, SharedJob};
 use super::messages::Address;
-use super::pipe_reader::MAX_UNWRITTEN;
-use super::records;
-use super::start::JobVariables;
+use super::standard_streams::MAX_UNWRITTEN;
+use super::start::{JobVariables, SharedJobSettings};
 use super::state::TreeRemains;
 use crate::ids::JobId;
-use crate::journal::{InheritedVariable, JobInputs, JournalTicket, Record, now_ms, wall_ms_of};
+use crate::journal::{
+    AcceptedJob, EndedJob, InheritedVariable, JobInputs, JournalTicket, QueuedJob, Record,
+    StartedJob, StartingJob, StoredEnding, StoredJson, now_ms, wall_ms_of,
+};
 use crate::outcome::{JobEnding, JobFault, Outcome, StopBy};
 use crate::output::{self, ClosedLog, KeepOutput, LogBounds, LogName, LogReader, LogWriter};
 use crate::process::{Cwd, EnvVariable, OpenedDir, Process, ProcessTree};
-use crate::spec::{JobSpec, LargeOutput, Stdin};
+use crate::spec::{JobKey, JobSpec, LargeOutput, Stdin};
 use crate::telemetry::spans::{SpanKind, TraceSpan};
 use crate::telemetry::{ActiveJob, events};
 use crate::trace::{BegunBy, TraceContext};
@@ -34,19 +37,23 @@ use crate::trace::{BegunBy, TraceContext};
 pub struct JobGuard {
     pub(super) shared: Arc<SharedJob>,
     pub(super) settings: Arc<SharedJobSettings>,
-    writer: Option<LogWriter>,
-    first_input: String,
+    /// The writer of the log, until the pump takes it over.
+    pub(super) writer: Option<LogWriter>,
+    /// The text that the job reads at its start, until it is sent.
+    pub(super) first_input: String,
+    /// The working directory, if it was opened for the job, until the process is started.
     cwd: Option<OpenedDir>,
-    variables: Arc<JobVariables>,
+    /// The variables that the job inherits.
+    pub(super) variables: Arc<JobVariables>,
     active: Option<ActiveJob>,
     span: JobSpan,
     status: watch::Sender<JobStatus>,
     /// The remains of the tree at the end of the job; `None` while the job has no outcome.
     ended_with: Option<TreeRemains>,
     /// The journal record that must be written before the process is started.
-    start_record: Option<JournalTicket>,
+    pub(super) start_record: Option<JournalTicket>,
     /// The journal record that is written while the process is started.
-    unwritten_record: Option<JournalTicket>,
+    pub(super) unwritten_record: Option<JournalTicket>,
     /// `true` if the next server starts the job.
     is_left: bool,
 }
@@ -68,12 +75,12 @@ pub fn create_job(
         Stdin::Closed | Stdin::Open | Stdin::Inherited | Stdin::Terminal => String::new(),
     };
     let bounds = log_bounds(&spec, settings);
-    let log = match &settings.journal {
+    let (writer, output) = match &settings.journal {
         Some(_) => output::open_durable_log(&settings.log, bounds, log_name(id)),
         None => output::open_bounded_log(&settings.log, bounds),
     };
-    let job = NewGuard { id, spec, log, status: JobStatus::queued_now(), settings };
-    let (mut guard, handle) = job.create();
+    let (mut guard, handle) =
+        create_guard(id, spec, writer, output, JobStatus::queued_now(), settings);
     guard.first_input = first_input;
     guard.cwd = cwd;
     if let Some(variables) = variables {
@@ -94,16 +101,17 @@ pub fn restore_open_job(
     end: PreviousEnd,
     settings: &Arc<SharedJobSettings>,
 ) -> io::Result<(JobGuard, JobHandle)> {
-    let mut log = output::reopen_log(&settings.log, log_bounds(&spec, settings), log_name(id))?;
+    let (mut writer, output) =
+        output::reopen_log(&settings.log, log_bounds(&spec, settings), log_name(id))?;
     // Bytes of a terminal, and bytes in which secrets are masked, pass through the server's memory.
     let is_read = spec.stdin == Stdin::Terminal || settings.mask.is_some();
     if end == PreviousEnd::Crash && is_read && status.phase == JobPhase::Running {
-        log.0.mark_crash_gap(MAX_UNWRITTEN);
+        writer.mark_crash_gap(MAX_UNWRITTEN);
     }
     let is_running = status.phase == JobPhase::Running;
     let started = status.started;
     let ended_with = status.ending().map(|ending| TreeRemains::from_pids(&ending.survivors));
-    let (mut guard, handle) = NewGuard { id, spec, log, status, settings }.create();
+    let (mut guard, handle) = create_guard(id, spec, writer, output, status, settings);
     guard.ended_with = ended_with;
     if let Some(started) = started.filter(|_| is_running) {
         guard.active = Some(guard.log_span().in_scope(|| events::job_resumed(id, started)));
@@ -135,38 +143,34 @@ pub enum PreviousEnd {
     Crash,
 }
 
-/// The parts of a job that every kind of creation has.
-struct NewGuard<'a> {
+/// Creates the guard and the handle of a job that nothing was given to yet.
+fn create_guard(
     id: JobId,
     spec: JobSpec,
-    log: (LogWriter, LogReader),
+    writer: LogWriter,
+    output: LogReader,
     status: JobStatus,
-    settings: &'a Arc<SharedJobSettings>,
-}
-
-impl NewGuard<'_> {
-    fn create(self) -> (JobGuard, JobHandle) {
-        let Self { id, spec, log: (writer, output), status, settings } = self;
-        let (status, watching) = watch::channel(status);
-        let span = JobSpan::begin(id, &spec);
-        let shared = Arc::new(SharedJob::new(id, spec, watching, output));
-        let guard = JobGuard {
-            shared: Arc::clone(&shared),
-            settings: Arc::clone(settings),
-            writer: Some(writer),
-            first_input: String::new(),
-            cwd: None,
-            variables: Arc::clone(&settings.environment),
-            active: None,
-            span,
-            status,
-            ended_with: None,
-            start_record: None,
-            unwritten_record: None,
-            is_left: false,
-        };
-        (guard, JobHandle::new(shared))
-    }
+    settings: &Arc<SharedJobSettings>,
+) -> (JobGuard, JobHandle) {
+    let (status, watching) = watch::channel(status);
+    let span = JobSpan::begin(id, &spec);
+    let shared = Arc::new(SharedJob::new(id, spec, watching, output));
+    let guard = JobGuard {
+        shared: Arc::clone(&shared),
+        settings: Arc::clone(settings),
+        writer: Some(writer),
+        first_input: String::new(),
+        cwd: None,
+        variables: Arc::clone(&settings.environment),
+        active: None,
+        span,
+        status,
+        ended_with: None,
+        start_record: None,
+        unwritten_record: None,
+        is_left: false,
+    };
+    (guard, JobHandle::new(shared))
 }
 
 /// Returns how much of the job's output is kept, and the quota that is charged for it.
@@ -199,17 +203,12 @@ impl JobGuard {
     /// Returns the tracing span of log lines about the job.
     #[must_use]
     pub const fn log_span(&self) -> &tracing::Span {
-        self.span.log_span()
+        &self.span.log_span
     }
 
     /// Returns the trace context for the job's processes.
     pub(super) const fn trace(&self) -> Option<&TraceContext> {
-        self.span.handed_on()
-    }
-
-    /// Returns the variables that the job inherits.
-    pub(super) fn variables(&self) -> &JobVariables {
-        &self.variables
+        self.span.handed_on.as_ref()
     }
 
     pub(super) fn spec(&self) -> &JobSpec {
@@ -228,11 +227,6 @@ impl JobGuard {
         Arc::clone(self.shared.tree.get_or_init(|| Arc::new(tree)))
     }
 
-    /// Takes the text that the job reads at its start. It can be taken once.
-    pub(super) fn take_first_input(&mut self) -> String {
-        std::mem::take(&mut self.first_input)
-    }
-
     /// Takes the working directory. A directory that was opened for the job can be taken once.
     pub(super) fn take_cwd(&mut self) -> Cwd {
         match self.cwd.take() {
@@ -241,12 +235,8 @@ impl JobGuard {
         }
     }
 
-    /// Takes the writer of the log. It can be taken once.
-    pub(super) fn take_writer(&mut self) -> Option<LogWriter> {
-        self.writer.take()
-    }
-
-    /// Runs the job under an actor of its own, linked to its supervisor.
+    /// Runs the job under an actor of its own, linked to its supervisor. Hands the guard over to that
+    /// actor, which owns the job from then on.
     ///
     /// # Errors
     /// If the actor could not be started; then the job's outcome is `lost`.
@@ -256,6 +246,7 @@ impl JobGuard {
     }
 
     /// Follows a process of a previous server under an actor, linked to the supervisor of the job.
+    /// Hands the guard and the process over to that actor.
     ///
     /// # Errors
     /// If the actor could not be started; then the process tree ends and the outcome is `lost`.
@@ -288,7 +279,7 @@ impl JobGuard {
             inputs.inherited = Some(self.variables.inherited().iter().map(variable).collect());
             inputs.withheld = self.variables.withheld_names().map(str::to_owned).collect();
         }
-        records::queued_record(self.shared.id, inputs)
+        Record::Queued(QueuedJob { job: self.shared.id, inputs })
     }
 
     /// Makes the start of the process wait until this record is in the journal.
@@ -299,14 +290,6 @@ impl JobGuard {
     /// Makes the first output wait until this record is in the journal, or late.
     pub fn start_beside(&mut self, record: JournalTicket) {
         self.unwritten_record = Some(record);
-    }
-
-    pub(super) fn take_unwritten_record(&mut self) -> Option<JournalTicket> {
-        self.unwritten_record.take()
-    }
-
-    pub(super) fn take_start_record(&mut self) -> Option<JournalTicket> {
-        self.start_record.take()
     }
 
     /// `true` if the job has its outcome.
@@ -337,7 +320,8 @@ impl JobGuard {
         self.finish(JobEnding::unmeasured(Outcome::NotRun { by, waited }));
     }
 
-    /// Leaves a job that waits as it is in the journal: the next server starts it.
+    /// Leaves a job that waits as it is in the journal: it is handed over to the next server, which
+    /// starts it.
     pub fn leave_to_next_server(&mut self) {
         if !std::mem::replace(&mut self.is_left, true) {
             // Never dropped: whoever waits for the end of the job must not take this server's end
@@ -349,7 +333,7 @@ impl JobGuard {
     pub(super) fn mark_running(&mut self) {
         let queued = self.status.borrow().queued_for();
         let started = || events::job_started(self.shared.id, queued);
-        self.active = Some(self.span.log_span().in_scope(started));
+        self.active = Some(self.span.log_span.in_scope(started));
         self.status.send_modify(|status| {
             status.phase = JobPhase::Running;
             status.started = Some(Instant::now());
@@ -370,7 +354,7 @@ impl JobGuard {
         self.ended_with = Some(TreeRemains::from_pids(&ending.survivors));
         let active = self.active.take();
         let written = self.shared.output.progress().written_bytes();
-        self.span.log_span().in_scope(|| match active {
+        self.span.log_span.in_scope(|| match active {
             Some(active) => active.finish(&ending, written),
             None => events::job_ended_before_start(self.shared.id, &ending.outcome),
         });
@@ -389,6 +373,7 @@ impl JobGuard {
             // After a crash the kernel could not tell this ending again, so nobody hears of it
             // before it is recorded.
             (Some(record), Ok(runtime)) if !is_known_to_kernel(&ending.outcome) => {
+                // Hands the ending over to a task: the guard may be gone before it is published.
                 runtime.spawn(async move {
                     // A journal that cannot be written reports its state itself.
                     record.written_soon().await.ok();
@@ -409,8 +394,8 @@ impl JobGuard {
             (&self.settings.journal, started_ms, self.shared.tree.get())
         {
             let pid = tree.leader_pid();
-            let record = records::started_record(self.shared.id, at_ms, pid, stopped_by);
-            drop(journal.append(&record));
+            let started = StartedJob { job: self.shared.id, at_ms, pid, stopped_by };
+            drop(journal.append(&Record::Started(started)));
         }
     }
 
@@ -418,7 +403,7 @@ impl JobGuard {
         let journal = self.settings.journal.as_ref()?;
         let log = self.shared.output.closed_state();
         let started = self.status.borrow().started;
-        let record = records::ended_record(self.shared.id, started, ending, log.as_ref());
+        let record = ended_record(self.shared.id, started, ending, log.as_ref());
         Some(journal.append(&record))
     }
 }
@@ -434,8 +419,8 @@ impl Drop for JobGuard {
             return;
         }
         let why = if let Some(tree) = self.tree() {
-            // Killing verifies its result and may take a while, so it runs on another thread than
-            // the one that unwinds, if the system provides one.
+            // Killing verifies its result and may take a while, so the tree is handed over to another
+            // thread than the one that unwinds, if the system provides one.
             let elsewhere = Arc::clone(&tree);
             if thread::Builder::new().spawn(move || elsewhere.kill()).is_err() {
                 // Processes that are left even then are ended with the server.
@@ -457,20 +442,21 @@ impl Drop for JobGuard {
 /// The span of one job, a child of the call that submitted it. It records how the job went, never
 /// its command, output or environment.
 #[derive(Debug)]
-pub(super) struct JobSpan {
+struct JobSpan {
     /// `None` once the job has ended.
     span: Option<TraceSpan>,
     /// The span of all log lines about the job, also after its end.
     log_span: tracing::Span,
-    /// The trace context that the job's processes get.
+    /// The trace context that the job's processes get, if the caller has one: without one they
+    /// have no use for it.
     handed_on: Option<TraceContext>,
 }
 
 impl JobSpan {
-    pub(super) fn begin(id: JobId, spec: &JobSpec) -> Self {
+    fn begin(id: JobId, spec: &JobSpec) -> Self {
         let mut span =
             TraceSpan::start(SpanKind::Internal, "job".to_owned(), Some(&spec.trace.context));
-        span.set_attribute("shellyard.job", to_attribute(id.number()));
+        span.set_attribute("shellyard.job", i64::try_from(id.number()).unwrap_or(i64::MAX));
         span.set_attribute("shellyard.tenant", id.tenant().name());
         span.set_attribute("shellyard.lane", spec.lane.as_str());
         let handed_on = match spec.trace.begun_by {
@@ -480,20 +466,9 @@ impl JobSpan {
         Self { log_span: span.log_span().clone(), span: Some(span), handed_on }
     }
 
-    /// The tracing span of log lines about the job.
-    pub(super) const fn log_span(&self) -> &tracing::Span {
-        &self.log_span
-    }
-
-    /// Returns the trace context for the job's processes, if the caller has one: without one they
-    /// have no use for it.
-    pub(super) const fn handed_on(&self) -> Option<&TraceContext> {
-        self.handed_on.as_ref()
-    }
-
     /// Ends the span; `queued` is the time that the job waited. Only a fault of the server marks it
     /// as an error: a failing command is a normal result.
-    pub(super) fn end(&mut self, ending: &JobEnding, queued: Duration) {
+    fn end(&mut self, ending: &JobEnding, queued: Duration) {
         let Some(mut span) = self.span.take() else { return };
         span.set_attribute("shellyard.outcome", ending.outcome.word());
         if let Outcome::Exited { code } = &ending.outcome {
@@ -509,8 +484,47 @@ impl JobSpan {
     }
 }
 
-fn to_attribute(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
+// The journal records of a job.
+
+/// Returns the record of an accepted job; `command` is its command with secrets masked.
+#[must_use]
+pub fn accepted_record(
+    job: JobId,
+    spec: &JobSpec,
+    key: Option<&JobKey>,
+    command: &str,
+) -> Option<Record> {
+    // Every specification has a JSON form.
+    let spec = StoredJson::new(spec).ok()?;
+    let key = key.cloned();
+    Some(Record::Accepted(AcceptedJob { job, at_ms: now_ms(), spec, key, command: command.into() }))
+}
+
+/// Returns the record of a job whose process is about to be created.
+#[must_use]
+pub fn starting_record(job: JobId) -> Record {
+    Record::Starting(StartingJob { job, at_ms: now_ms() })
+}
+
+/// Returns the record of a job that has ended. Its log is stored with it once the log is closed.
+#[must_use]
+pub fn ended_record(
+    job: JobId,
+    started: Option<Instant>,
+    ending: &JobEnding,
+    log: Option<&ClosedLog>,
+) -> Record {
+    let to_ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let at_ms = wall_ms_of(ending.at);
+    let elapsed = started.map(|started| to_ms(ending.at.duration_since(started)));
+    Record::Ended(EndedJob {
+        job,
+        at_ms,
+        started_at_ms: elapsed.map(|elapsed| at_ms.saturating_sub(elapsed)),
+        elapsed_ms: elapsed.unwrap_or(0),
+        ending: StoredEnding::from(ending),
+        log: log.and_then(|log| StoredJson::new(log).ok()),
+    })
 }
 
 #[cfg(test)]
@@ -575,7 +589,7 @@ mod tests {
             (CallTrace::start(), CallTrace { begun_by: BegunBy::Caller, ..CallTrace::start() });
         let told = |trace: &CallTrace| {
             let spec = JobSpec { trace: trace.clone(), ..super::super::tests::spec("true") };
-            JobSpan::begin(JobId::local(7), &spec).handed_on().cloned()
+            JobSpan::begin(JobId::local(7), &spec).handed_on
         };
         assert_eq!(told(&own), None);
         let told = told(&sent).unwrap();

@@ -1,16 +1,29 @@
-//! Messages for a job's actor, and the one way to send them.
+//! The messages of a job's actor, and how the actor, its tasks and its pump reach each other.
+//!
+//! Tasks report to the actor with a [`JobMsg`], sent through its [`Address`]: [`follow`] when the
+//! process has ended, [`Timers`] when a wait is over. The pump is asked with a [`PumpProbe`] and
+//! stopped with the [`PumpGate`].
 
 use std::io;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
+use futures_util::future::{Either, select};
+use futures_util::poll;
 use ractor::{ActorRef, ActorStatus, RpcReplyPort, call};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::task::AbortHandle;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::handle::StopRequest;
-use super::stdin_writer::{InputError, InputReceipt, JobInput};
-use super::timers::Timer;
+use super::standard_streams::{InputError, InputReceipt, JobInput};
 use crate::outcome::{LimitKind, StartError};
-use crate::process::{Exit, Process, TerminalSize};
+use crate::output::LogReader;
+use crate::process::{Exit, LeaderProcess, Process, ProcessTree, TerminalSize};
 use crate::telemetry::ActorKind;
 use crate::telemetry::events::CountedMessage;
 
@@ -41,9 +54,6 @@ pub(super) enum JobMsg {
     TreeChecked(Vec<u32>),
     /// Sent by the killer thread: these processes are alive in spite of SIGKILL.
     Killed(Vec<u32>),
-    /// Sent by a test: panic, as only a bug in the actor would.
-    #[cfg(test)]
-    Fail,
 }
 
 /// The facts that are known once the leader is reaped.
@@ -67,7 +77,7 @@ impl UnownedProcess {
         Self(Some(process))
     }
 
-    /// Hands the process over to its owner.
+    /// Hands the process over to the job's actor: from here on, ending it is up to the job's guard.
     pub(super) fn into_owned(mut self, program: String) -> Result<Process, StartError> {
         let why = || "it was ended before it began".to_owned();
         self.0.take().ok_or_else(|| StartError::System { program, why: why() })
@@ -122,6 +132,156 @@ impl Address {
     }
 }
 
+// A job's timers. Each reports to the actor with a message; all stop with the actor.
+
+/// The extra time that the pump gets to empty the pipes once `max` has passed.
+const EXTRA_DRAIN_TIME: Duration = Duration::from_secs(1);
+
+/// The purpose of a timer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Timer {
+    /// The grace period of the tree is over.
+    Grace,
+    /// The wait for last bytes is over.
+    Drain,
+    /// The tree is due for another check.
+    CheckTree,
+}
+
+/// The running timers. Setting a timer again restarts it.
+#[derive(Debug, Default)]
+pub(super) struct Timers {
+    running: Vec<(Timer, AbortHandle)>,
+}
+
+impl Timers {
+    pub(super) fn arm(&mut self, timer: Timer, after: Duration, actor: &Address) {
+        let actor = actor.clone();
+        self.start(timer, async move {
+            sleep(after).await;
+            actor.send(JobMsg::Timer(timer));
+        });
+    }
+
+    /// Sets [`Timer::Drain`]: it fires after `max`, or once the output has been quiet for `quiet`,
+    /// if given. Everything written before is then in the log, unless the host is overloaded.
+    pub(super) fn arm_drain(
+        &mut self,
+        output: OutputActivity,
+        quiet: Option<Duration>,
+        max: Duration,
+        actor: &Address,
+    ) {
+        let actor = actor.clone();
+        self.start(Timer::Drain, async move {
+            // After `max`, the pump gets a little more time to empty the pipes.
+            if timeout(max, output.wait_until_quiet(quiet)).await.is_err() {
+                drop(timeout(EXTRA_DRAIN_TIME, output.wait_until_all_is_read()).await);
+            }
+            actor.send(JobMsg::Timer(Timer::Drain));
+        });
+    }
+
+    pub(super) fn clear(&mut self) {
+        for (_, clock) in self.running.drain(..) {
+            clock.abort();
+        }
+    }
+
+    fn start(&mut self, timer: Timer, clock: impl Future<Output = ()> + Send + 'static) {
+        let clock = tokio::spawn(clock).abort_handle();
+        for (_, old) in self.running.extract_if(.., |(running, _)| *running == timer) {
+            old.abort();
+        }
+        self.running.push((timer, clock));
+    }
+}
+
+impl Drop for Timers {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+/// The output of a job: its log, and the probe of the pump that fills it.
+#[derive(Debug)]
+pub(super) struct OutputActivity {
+    pub(super) log: LogReader,
+    pub(super) pump: Option<PumpProbe>,
+}
+
+impl OutputActivity {
+    /// Returns once the output has been quiet for `quiet`; never returns if that is `None`.
+    async fn wait_until_quiet(&self, quiet: Option<Duration>) {
+        let Some(quiet) = quiet else { return std::future::pending().await };
+        let mut since = Instant::now();
+        loop {
+            sleep(quiet.saturating_sub(since.elapsed())).await;
+            self.wait_until_all_is_read().await;
+            match self.log.progress().last_output {
+                Some(last) if last > since => since = last,
+                Some(_) | None => return,
+            }
+        }
+    }
+
+    async fn wait_until_all_is_read(&self) {
+        if let Some(pump) = &self.pump {
+            pump.wait_until_all_is_read().await;
+        }
+    }
+}
+
+// The task that follows a process.
+
+/// Follows a process until its leader and its output have ended. One task does both, because the
+/// output and the end of a short job mostly come together.
+pub(super) async fn follow(
+    leader: LeaderProcess,
+    tree: Arc<ProcessTree>,
+    pumping: Pin<Box<impl Future<Output = ()>>>,
+    deadline: Duration,
+    actor: Address,
+) {
+    // Boxed: otherwise the task would hold space for it three times.
+    let waiting = Box::pin(reap_leader(leader, tree));
+    let mut both = pin!(to_their_ends(waiting, pumping, &actor));
+    if timeout(deadline, &mut both).await.is_err() {
+        actor.send(JobMsg::DeadlinePassed);
+        both.await;
+    }
+}
+
+async fn reap_leader(leader: LeaderProcess, tree: Arc<ProcessTree>) -> ReapedLeader {
+    let exit = leader.wait().await;
+    // In this order: without survivors the kernel's counters of the tree are removed.
+    let out_of_memory = tree.out_of_memory();
+    let was_refused_tasks = tree.was_refused_tasks();
+    let survivors = tree.survivors_after_exit();
+    ReapedLeader { exit, out_of_memory, was_refused_tasks, survivors }
+}
+
+async fn to_their_ends(
+    waiting: Pin<Box<impl Future<Output = ReapedLeader>>>,
+    mut pumping: Pin<Box<impl Future<Output = ()>>>,
+    actor: &Address,
+) {
+    let (reaped, mut is_pumped) = match select(waiting, &mut pumping).await {
+        Either::Left((reaped, _)) => (reaped, false),
+        Either::Right(((), waiting)) => (waiting.await, true),
+    };
+    if !is_pumped {
+        // The leader wrote before it ended, so the pump's reports come first.
+        is_pumped = poll!(&mut pumping).is_ready();
+    }
+    actor.send(JobMsg::LeaderExited(reaped));
+    if !is_pumped {
+        pumping.await;
+    }
+}
+
+// Requests to the pump, which moves a job's output into its log.
+
 /// A request to a job's pump to report when everything in the pipes is in the log.
 ///
 /// A quiet log is not enough: on a busy host, bytes may stay in a pipe for longer. Clones are
@@ -164,5 +324,101 @@ impl PumpProbe {
 
     fn lock_asker(&self) -> MutexGuard<'_, Option<oneshot::Sender<()>>> {
         self.0.asker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The gate that all pumps of a server pass: once it is closed, they read no further byte, and
+/// another server can take over. It also holds the permits of busy pumps for threads. Clones are
+/// cheap and share the gate.
+#[derive(Debug, Clone)]
+pub struct PumpGate {
+    closed: CancellationToken,
+    pumps: TaskTracker,
+    flood_permits: Arc<Semaphore>,
+}
+
+/// The number of floods that have a thread at the same time. More would not be faster; other floods
+/// stay with the runtime.
+const FLOOD_THREADS: usize = 4;
+
+impl Default for PumpGate {
+    fn default() -> Self {
+        let flood_permits = Arc::new(Semaphore::new(FLOOD_THREADS));
+        Self { closed: CancellationToken::new(), pumps: TaskTracker::new(), flood_permits }
+    }
+}
+
+impl PumpGate {
+    /// Closes the gate. Returns once every pump has stopped: each byte that it has read is in its
+    /// log, and the others are in the pipes.
+    pub async fn close(&self) {
+        self.closed.cancel();
+        self.pumps.close();
+        self.pumps.wait().await;
+    }
+
+    /// `true` once the gate is closed.
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.is_cancelled()
+    }
+
+    /// Returns once the gate is closed. Cancel-safe.
+    pub(super) async fn wait_until_closed(&self) {
+        self.closed.cancelled().await;
+    }
+
+    /// Returns the right to a thread for a flood, if one is free.
+    pub(super) fn try_flood_permit(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.flood_permits).try_acquire_owned().ok()
+    }
+
+    /// Counts a pump as running for as long as the result exists.
+    pub(super) fn enter(&self) -> TaskTrackerToken {
+        self.pumps.token()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{LONG, settings};
+    use super::*;
+    use crate::output;
+    use crate::spec::Stream;
+
+    const MOMENT: Duration = Duration::from_millis(1);
+
+    async fn next_request(pump: &PumpProbe) -> oneshot::Sender<()> {
+        timeout(LONG, pump.next_request()).await.expect("the pump is asked")
+    }
+
+    #[tokio::test]
+    async fn what_lies_in_a_pipe_when_the_log_has_been_quiet_is_waited_for() {
+        let settings = settings();
+        let (mut writer, log) = output::open_log(&settings.log);
+        let pump = PumpProbe::default();
+        let output = OutputActivity { log, pump: Some(pump.clone()) };
+        let quiet = tokio::spawn(async move { output.wait_until_quiet(Some(MOMENT)).await });
+        // A pump that runs late and then finds bytes.
+        let asker = next_request(&pump).await;
+        assert!(!quiet.is_finished());
+        writer.append(Stream::Stdout, b"late");
+        drop(asker);
+        let asker = next_request(&pump).await;
+        assert!(!quiet.is_finished(), "it begins to be quiet anew");
+        drop(asker);
+        quiet.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn closing_waits_for_every_pump() {
+        let gate = PumpGate::default();
+        let [first, second] = [gate.enter(), gate.enter()];
+        let mut closing = Box::pin(gate.close());
+        assert!(poll!(&mut closing).is_pending());
+        gate.wait_until_closed().await;
+        drop(first);
+        assert!(poll!(&mut closing).is_pending());
+        drop(second);
+        assert!(poll!(&mut closing).is_ready());
     }
 }

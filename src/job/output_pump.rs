@@ -3,64 +3,85 @@
 //!
 //! A thread of the runtime writes to memory alone. Whatever goes to the disk does so on a thread that
 //! may block, so that a disk that does not answer holds up the jobs that need it and no others.
+//!
+//! A job that writes much (a flood) gets such a thread for as long as it does so. The runtime would
+//! take longer to see that the pipe is full than the job takes to fill it, and other jobs would wait
+//! for its writes to the disk. The thread reads fast output at once, and waits a moment for slow
+//! output, so that each wake-up carries much.
 
-use std::io;
+use std::ops::RangeInclusive;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use tokio::sync::oneshot;
 use tokio::task::{spawn_blocking, yield_now};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{self, sleep_until};
 use tracing::Span;
 
-use super::flood::{self, is_flood};
-use super::messages::{Address, JobMsg, PumpProbe};
-use super::pipe_reader::{PipeRead, PipeReader, ReadMode, with_block};
-use super::pump_gate::PumpGate;
-use crate::ids::JobId;
+use super::messages::{Address, JobMsg, PumpGate, PumpProbe};
+use super::overuse::OutputBounds;
+use super::standard_streams::{PipeRead, PipeReader, ReadMode, with_block};
 use crate::journal::JournalTicket;
 use crate::outcome::LimitKind;
 use crate::output::redaction::{LineMasker, Redactor};
 use crate::output::{AppendFrom, LogProgress, LogWriter};
 use crate::process::{OutputPipe, wait_until_readable};
-use crate::spec::{JobSpec, LargeOutput, Stream, StreamMode};
+use crate::spec::{Stream, StreamMode};
 use crate::telemetry::events;
 
 /// The bytes of output above which a job's output is a flood.
 const FLOOD_BYTES: u64 = 64 * 1024;
+/// The bytes of one turn from which on it is part of a flood, once the job has written much.
+const FLOOD_TURN: u64 = 16 * 1024;
+/// The bytes that may gather in a pipe before the next read: a part of its capacity, since a pause
+/// may last longer than requested.
+const GATHERED: u64 = 64 * 1024;
+/// The range of useful pauses: a shorter one saves nothing, a longer one would be noticed.
+const PAUSES: RangeInclusive<Duration> = Duration::from_micros(100)..=Duration::from_millis(1);
+/// A flood is over when nothing has come for so long.
+const QUIET: Duration = Duration::from_millis(20);
+/// After this time the thread is returned and requested again; in between the pump can wait for
+/// room, and the runtime can shut down.
+const MAX_THREAD_TIME: Duration = Duration::from_millis(250);
 /// Reads from one stream before the other gets its turn, and before other jobs get theirs.
 const READS_PER_TURN: usize = 16;
 /// The time that the start of a line waits for its end, where secrets are hidden in whole lines. It
 /// is shorter than the default of `job.drain_quiet_ms`.
 const HOLD_TIME: Duration = Duration::from_millis(100);
 
-fn hold_until() -> Instant {
-    Instant::now() + HOLD_TIME
+const STREAMS: [Stream; 2] = [Stream::Stdout, Stream::Stderr];
+
+fn hold_until() -> time::Instant {
+    time::Instant::now() + HOLD_TIME
 }
 
 /// The pipes of one job, and the log they flow into.
 #[derive(Debug)]
 pub(super) struct Pump {
-    /// The pipe of the standard output; of both streams if they are merged.
-    stdout: PipeReader,
-    /// Closed from the start if the streams are merged.
-    stderr: PipeReader,
+    /// The pipe of each stream. If the streams are merged, the first is the pipe of both, and the
+    /// second is closed from the start.
+    pipes: [PipeReader; 2],
     streams: StreamMode,
-    masks: Option<LineMaskers>,
+    /// The maskers that hide secrets of each stream before they are stored.
+    masks: Option<[LineMasker; 2]>,
     writer: LogWriter,
     bounds: OutputBounds,
-    taken: u64,
+    /// The bytes that count for the limit; not zero at first if a previous server wrote some.
+    pub(super) taken: u64,
     dropped: u64,
     flow: OutputFlow,
     thread: PumpThread,
     /// Bytes that were read on a thread of the runtime and that memory does not take: at most one
     /// block of each stream.
     unwritten: Vec<(Stream, Vec<u8>)>,
-    probe: PumpProbe,
-    gate: PumpGate,
-    /// The journal record of the start: until it is written, the disk may be stuck.
-    start_record: Option<JournalTicket>,
+    /// Waits until everything that is in the pipes is in the log.
+    pub(super) probe: PumpProbe,
+    /// Stops the pump once it is closed.
+    pub(super) gate: PumpGate,
+    /// The journal record of the start: until it is written or late, the disk may be stuck.
+    pub(super) start_record: Option<JournalTicket>,
     actor: Address,
 }
 
@@ -87,59 +108,6 @@ enum PumpWake {
     CanStore,
 }
 
-/// The limits on the output of a job.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct OutputBounds {
-    job: JobId,
-    bytes: u64,
-    /// The limit that a job exceeds when it writes more than `bytes`.
-    past_bytes: LimitKind,
-    lines: u64,
-}
-
-impl OutputBounds {
-    /// The bounds of this job.
-    pub(super) const fn new(job: JobId, spec: &JobSpec) -> Self {
-        let limits = &spec.limits;
-        let (bytes, past_bytes) = match spec.on_large_output {
-            LargeOutput::Error if limits.large_bytes < limits.output_bytes => {
-                (limits.large_bytes, LimitKind::LargeOutput(limits.large_bytes))
-            }
-            LargeOutput::Error | LargeOutput::Spill => {
-                (limits.output_bytes, LimitKind::OutputBytes(limits.output_bytes))
-            }
-            // However much it writes, a bounded part of it is kept.
-            LargeOutput::Truncate => (u64::MAX, LimitKind::OutputBytes(u64::MAX)),
-        };
-        Self { job, bytes, past_bytes, lines: limits.output_lines }
-    }
-}
-
-/// The maskers that hide secrets before they are stored, one for each stream.
-#[derive(Debug)]
-struct LineMaskers {
-    stdout: LineMasker,
-    stderr: LineMasker,
-}
-
-impl LineMaskers {
-    fn new(redactor: &Arc<Redactor>) -> Self {
-        let masker = || LineMasker::new(Arc::clone(redactor));
-        Self { stdout: masker(), stderr: masker() }
-    }
-
-    const fn are_holding(&self) -> bool {
-        self.stdout.is_holding() || self.stderr.is_holding()
-    }
-
-    const fn masker(&mut self, stream: Stream) -> &mut LineMasker {
-        match stream {
-            Stream::Stdout => &mut self.stdout,
-            Stream::Stderr => &mut self.stderr,
-        }
-    }
-}
-
 /// The way in which the pump treats bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OutputFlow {
@@ -157,17 +125,18 @@ impl Pump {
         stderr: Option<OutputPipe>,
         writer: LogWriter,
         bounds: OutputBounds,
+        redactor: Option<&Arc<Redactor>>,
         actor: Address,
     ) -> Self {
         let (stderr, streams) = match stderr {
             None => (PipeReader::Closed, StreamMode::Merged),
             Some(pipe) => (PipeReader::Open(pipe), StreamMode::Separate),
         };
+        let masker = |redactor: &Arc<Redactor>| LineMasker::new(Arc::clone(redactor));
         Self {
-            stdout: PipeReader::Open(stdout),
-            stderr,
+            pipes: [PipeReader::Open(stdout), stderr],
             streams,
-            masks: None,
+            masks: redactor.map(|redactor| STREAMS.map(|_| masker(redactor))),
             writer,
             bounds,
             taken: 0,
@@ -182,50 +151,11 @@ impl Pump {
         }
     }
 
-    /// The same, for a job that has written so many bytes already: they count for its limit.
-    pub(super) const fn after(mut self, written: u64) -> Self {
-        self.taken = written;
-        self
-    }
-
-    /// Returns the gate that all pumps of the server share.
-    pub(super) const fn gate(&self) -> &PumpGate {
-        &self.gate
-    }
-
-    /// The same, stopping when this gate is closed.
-    pub(super) fn with_gate(mut self, gate: &PumpGate) -> Self {
-        self.gate = gate.clone();
-        self
-    }
-
-    /// The same, writing to the disk only after this record is written or late.
-    pub(super) fn with_start_record(mut self, record: Option<JournalTicket>) -> Self {
-        self.start_record = record;
-        self
-    }
-
-    /// The same, hiding secrets before they are stored.
-    pub(super) fn with_masks(mut self, redactor: Option<&Arc<Redactor>>) -> Self {
-        self.masks = redactor.map(LineMaskers::new);
-        self
-    }
-
-    /// Returns a probe that waits until everything that is in the pipes now is in the log.
-    pub(super) fn probe(&self) -> PumpProbe {
-        self.probe.clone()
-    }
-
-    /// Returns whoever waits for an answer of [`Pump::probe`]; dropping it is the answer.
-    pub(super) fn take_asker(&self) -> Option<oneshot::Sender<()>> {
-        self.probe.take_asker()
-    }
-
     /// Runs until all pipes have ended, then closes the log.
     pub(super) async fn run(mut self) {
         let running = self.gate.enter();
         // Whoever has asked, and the time of the answer; dropping it is the answer.
-        let mut asker: Option<(oneshot::Sender<()>, Instant)> = None;
+        let mut asker: Option<(oneshot::Sender<()>, time::Instant)> = None;
         loop {
             if self.is_open() && !self.is_holding() {
                 asker = None;
@@ -239,7 +169,7 @@ impl Pump {
             let stream = match wake {
                 PumpWake::Readable(stream) => stream,
                 PumpWake::Held => {
-                    let Some((pump, ())) = self.run_work(Self::flush_both_held).await else {
+                    let Some((pump, ())) = self.run_work(Self::flush_held).await else {
                         return;
                     };
                     self = pump;
@@ -247,8 +177,9 @@ impl Pump {
                 }
                 PumpWake::GateClosed => {
                     // The log stays open: the next server goes on with it.
-                    let stopped = self.run_work(Self::flush_both_held).await.map(|(pump, ())| pump);
-                    // Kept for ever: dropping the pump would give its pipes up.
+                    let stopped = self.run_work(Self::flush_held).await.map(|(pump, ())| pump);
+                    // Hand-over to the next server: the pump is kept for ever, because dropping it would
+                    // give its pipes up.
                     let _stopped = match stopped {
                         Some(pump) if pump.writer.has_unstored() => pump.store_rest().await,
                         stopped => stopped,
@@ -263,7 +194,7 @@ impl Pump {
                 }
                 PumpWake::Asked(now) => {
                     asker = Some((now, hold_until()));
-                    let Some((pump, ())) = self.run_work(Self::read_both_unannounced).await else {
+                    let Some((pump, ())) = self.run_work(Self::read_unannounced).await else {
                         return;
                     };
                     self = pump;
@@ -273,11 +204,11 @@ impl Pump {
             let turned = self.run_work(move |pump| pump.read_and_close(stream)).await;
             let Some((pump, (read, brought))) = turned else { return };
             self = pump;
-            if self.flow == OutputFlow::Flooding && is_flood(brought) {
+            if self.flow == OutputFlow::Flooding && brought >= FLOOD_TURN {
                 // What is held back of a line grows now, and is not waited for.
                 asker = None;
                 // In a box: most jobs never need the room.
-                let Some(pump) = Box::pin(flood::carry_flood(self)).await else { return };
+                let Some(pump) = Box::pin(self.carry_flood()).await else { return };
                 self = pump;
             } else if read == PipeRead::Bytes {
                 // There is nothing to wait for: without this the job would have the thread for itself.
@@ -309,10 +240,11 @@ impl Pump {
     }
 
     /// Waits for something to do; `None` once all pipes have ended and nothing is held back.
-    async fn next_wake(&mut self, held_until: Instant) -> Option<PumpWake> {
+    async fn next_wake(&mut self, held_until: time::Instant) -> Option<PumpWake> {
+        let [stdout, stderr] = &self.pipes;
         tokio::select! {
-            () = self.stdout.wait_until_readable(), if self.stdout.is_open() => Some(PumpWake::Readable(Stream::Stdout)),
-            () = self.stderr.wait_until_readable(), if self.stderr.is_open() => Some(PumpWake::Readable(Stream::Stderr)),
+            () = stdout.wait_until_readable(), if stdout.is_open() => Some(PumpWake::Readable(Stream::Stdout)),
+            () = stderr.wait_until_readable(), if stderr.is_open() => Some(PumpWake::Readable(Stream::Stderr)),
             () = sleep_until(held_until), if self.is_holding() => Some(PumpWake::Held),
             now = self.probe.next_request(), if self.is_open() => Some(PumpWake::Asked(now)),
             () = self.gate.wait_until_closed(), if self.is_open() => Some(PumpWake::GateClosed),
@@ -321,19 +253,24 @@ impl Pump {
         }
     }
 
-    fn flush_both_held(&mut self) {
-        self.flush_held(Stream::Stdout);
-        self.flush_held(Stream::Stderr);
+    /// Shows what is held back, with all that has come meanwhile.
+    fn flush_held(&mut self) {
+        for stream in STREAMS {
+            self.read_turn(stream, ReadMode::Announced);
+            self.show_held(stream);
+        }
     }
 
-    fn read_both_unannounced(&mut self) {
-        self.read_unannounced(Stream::Stdout);
-        self.read_unannounced(Stream::Stderr);
+    /// Reads without waiting for the runtime to report the pipes as readable.
+    fn read_unannounced(&mut self) {
+        for stream in STREAMS {
+            self.read_turn(stream, ReadMode::Unannounced);
+        }
         self.close_ended_log();
     }
 
     fn read_and_close(&mut self, stream: Stream) -> (PipeRead, u64) {
-        let turned = self.read_turn(stream);
+        let turned = self.read_turn(stream, ReadMode::Announced);
         self.close_ended_log();
         turned
     }
@@ -368,8 +305,9 @@ impl Pump {
     }
 
     /// Writes what memory did not take, and does some work, on a thread that may block. Only so many
-    /// jobs have one at a time; the others wait without one.
-    pub(super) async fn run_on_blocking_thread<T: Send + 'static>(
+    /// jobs have one at a time; the others wait without one. Hands the whole pump over to that thread,
+    /// which hands it back with the result.
+    async fn run_on_blocking_thread<T: Send + 'static>(
         mut self,
         work: impl FnOnce(&mut Self) -> T + Send + 'static,
     ) -> Option<(Self, T)> {
@@ -391,31 +329,21 @@ impl Pump {
 
     /// Waits, if the quota is nearly used up, until finished jobs were freed; meanwhile the job
     /// blocks on its full pipe.
-    pub(super) async fn make_room(&self) {
+    async fn make_room(&self) {
         if self.needs_room() {
             self.writer.wait_for_room().await;
         }
     }
 
     /// `true` if the pump should wait for room before it reads on.
-    pub(super) fn needs_room(&self) -> bool {
+    fn needs_room(&self) -> bool {
         self.flow != OutputFlow::Discarded && self.writer.should_wait_for_room()
     }
 
     /// Moves what is in the pipe, at most `READS_PER_TURN` reads. Returns the result of the last
-    /// read and the number of bytes kept.
-    pub(super) fn read_turn(&mut self, stream: Stream) -> (PipeRead, u64) {
-        self.read_turn_by(stream, ReadMode::Announced)
-    }
-
-    /// The same, without waiting for the runtime to report the pipe as readable.
-    fn read_unannounced(&mut self, stream: Stream) {
-        self.read_turn_by(stream, ReadMode::Unannounced);
-    }
-
-    /// Each read is written before the next: meanwhile the job fills its pipe, so that reads are few
-    /// and large.
-    fn read_turn_by(&mut self, stream: Stream, mode: ReadMode) -> (PipeRead, u64) {
+    /// read and the number of bytes kept. Each read is written before the next: meanwhile the job
+    /// fills its pipe, so that reads are few and large.
+    fn read_turn(&mut self, stream: Stream, mode: ReadMode) -> (PipeRead, u64) {
         let before = self.taken;
         let read = with_block(|block| {
             for _ in 0..READS_PER_TURN {
@@ -437,7 +365,7 @@ impl Pump {
 
     /// Reads bytes and adds them to the log.
     fn read_bytes(&mut self, stream: Stream, mode: ReadMode, block: &mut Vec<u8>) -> PipeRead {
-        let read = self.reader(stream).read(mode, block);
+        let read = self.pipes[stream as usize].read(mode, block);
         match read {
             PipeRead::Bytes | PipeRead::Last => self.take(stream, block),
             PipeRead::Nothing => {}
@@ -460,10 +388,7 @@ impl Pump {
             && self.masks.is_none()
             && self.flow != OutputFlow::Discarded
             && room > 0;
-        let reader = match stream {
-            Stream::Stdout => &mut self.stdout,
-            Stream::Stderr => &mut self.stderr,
-        };
+        let reader = &mut self.pipes[stream as usize];
         let PipeReader::Open(pipe) = reader else { return None };
         if !is_possible {
             return None;
@@ -491,49 +416,29 @@ impl Pump {
     }
 
     /// `true` if at least one pipe is still open.
-    pub(super) const fn is_open(&self) -> bool {
-        self.stdout.is_open() || self.stderr.is_open()
-    }
-
-    /// Blocks until there is something to read in a pipe that the runtime does not watch, or its end,
-    /// and says so; or until this time has passed.
-    pub(super) fn wait(&self, time: Duration) -> bool {
-        let readers = [&self.stdout, &self.stderr];
-        wait_until_readable(readers.into_iter().filter_map(PipeReader::unwatched_pipe), time)
-    }
-
-    pub(super) const fn reader(&mut self, stream: Stream) -> &mut PipeReader {
-        match stream {
-            Stream::Stdout => &mut self.stdout,
-            Stream::Stderr => &mut self.stderr,
-        }
+    fn is_open(&self) -> bool {
+        self.pipes.iter().any(PipeReader::is_open)
     }
 
     fn take(&mut self, stream: Stream, bytes: &[u8]) {
         match &mut self.masks {
             None => self.keep(stream, bytes),
             Some(masks) => {
-                let masked = masks.masker(stream).push(bytes);
+                let masked = masks[stream as usize].push(bytes);
                 self.keep(stream, &masked);
             }
         }
     }
 
     fn is_holding(&self) -> bool {
-        self.masks.as_ref().is_some_and(LineMaskers::are_holding)
-    }
-
-    /// Shows what is held back, with all that has come meanwhile.
-    fn flush_held(&mut self, stream: Stream) {
-        self.read_turn(stream);
-        self.show_held(stream);
+        self.masks.iter().flatten().any(LineMasker::is_holding)
     }
 
     /// A prompt has no newline and must be seen all the same: what waits for its line's end is
     /// given out once the job is quiet, or its pipe ends.
     fn show_held(&mut self, stream: Stream) {
         if let Some(masks) = &mut self.masks {
-            let held = masks.masker(stream).flush();
+            let held = masks[stream as usize].flush();
             self.keep(stream, &held);
         }
     }
@@ -561,8 +466,7 @@ impl Pump {
             self.actor.send(JobMsg::LimitHit(limit));
         } else if self.flow == OutputFlow::Kept && self.taken > FLOOD_BYTES {
             self.flow = OutputFlow::Flooding;
-            self.stdout.grow();
-            self.stderr.grow();
+            self.pipes.iter().for_each(PipeReader::grow);
         }
     }
 
@@ -594,13 +498,93 @@ impl Pump {
     }
 }
 
+// Floods.
+
+/// The reason why the thread was given back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ThreadReturn {
+    /// Nothing more came.
+    FloodEnded,
+    TimeOver,
+}
+
+impl Pump {
+    /// Carries a flood until it is over, if there is a thread for it. Returns `None` if the runtime is
+    /// shutting down.
+    async fn carry_flood(mut self) -> Option<Self> {
+        loop {
+            self.make_room().await;
+            if self.gate.is_closed() {
+                break;
+            }
+            let Some(permit) = self.gate.try_flood_permit() else { break };
+            let reason;
+            (self, reason) = self.run_on_blocking_thread(Self::pump_until_calm).await?;
+            drop(permit);
+            if reason == ThreadReturn::FloodEnded {
+                break;
+            }
+        }
+        self.pipes.iter_mut().for_each(PipeReader::watch);
+        Some(self)
+    }
+
+    fn pump_until_calm(&mut self) -> ThreadReturn {
+        self.pipes.iter_mut().for_each(PipeReader::unwatch);
+        let started = Instant::now();
+        let mut emptied = started;
+        let mut gathered = 0;
+        // At least one turn: where no room can be made, what comes is dropped and counted, not waited for.
+        loop {
+            let asker = self.probe.take_asker();
+            let mut is_empty = true;
+            for stream in STREAMS {
+                if self.pipes[stream as usize].is_open() {
+                    let (read, brought) = self.read_turn(stream, ReadMode::Announced);
+                    is_empty &= read != PipeRead::Bytes;
+                    gathered += brought;
+                }
+            }
+            // A turn takes as much as a pipe holds, so that all that was there when the question came is
+            // in the log by now. More comes for as long as the flood lasts, and is not waited for.
+            drop(asker);
+            if !self.is_open() {
+                return ThreadReturn::FloodEnded;
+            }
+            if self.needs_room() || started.elapsed() > MAX_THREAD_TIME {
+                return ThreadReturn::TimeOver;
+            }
+            if is_empty {
+                let pause = choose_pause(gathered, emptied.elapsed());
+                (emptied, gathered) = (Instant::now(), 0);
+                match pause {
+                    Some(time) => thread::sleep(time),
+                    None if self.wait_for_bytes(QUIET) => {}
+                    None => return ThreadReturn::FloodEnded,
+                }
+            }
+        }
+    }
+
+    /// Blocks until there is something to read in a pipe that the runtime does not watch, or its end,
+    /// and says so; or until this time has passed.
+    fn wait_for_bytes(&self, time: Duration) -> bool {
+        wait_until_readable(self.pipes.iter().filter_map(PipeReader::unwatched_pipe), time)
+    }
+}
+
+/// Returns the pause before the next read of pipes that held so many bytes, which arrived in such a
+/// time; none if they would be full too soon, or if the rate is not known.
+fn choose_pause(gathered: u64, came_in: Duration) -> Option<Duration> {
+    let nanos = u64::try_from(came_in.as_nanos()).unwrap_or(u64::MAX);
+    let time = Duration::from_nanos(nanos.saturating_mul(GATHERED).checked_div(gathered)?);
+    (time >= *PAUSES.start()).then(|| time.min(*PAUSES.end()))
+}
+
 #[cfg(test)]
 mod tests {
-    //! The reply of a pump to a request.
-
     use std::os::fd::OwnedFd;
     use std::pin::Pin;
-    use std::sync::Arc;
     use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
     use futures_util::poll;
@@ -610,8 +594,8 @@ mod tests {
 
     use super::super::tests::{LONG, settings, spec};
     use super::*;
-    use crate::output;
-    use crate::output::LogReader;
+    use crate::ids::JobId;
+    use crate::output::{self, LogReader};
     use crate::telemetry::events::CountedMessage;
 
     /// A job's actor that does nothing.
@@ -645,9 +629,8 @@ mod tests {
         let (actor, _) = Actor::spawn(None, IdleActor, ()).await.unwrap();
         let bounds = OutputBounds::new(JobId::local(1), &spec("true"));
         let stdout = OutputPipe::new(end).unwrap();
-        let pump =
-            Pump::new(stdout, None, writer, bounds, Address::new(actor)).with_masks(redactor);
-        let probe = pump.probe();
+        let pump = Pump::new(stdout, None, writer, bounds, redactor, Address::new(actor));
+        let probe = pump.probe.clone();
         let mut pump: Pin<Box<dyn Future<Output = ()>>> = Box::pin(pump.run());
         assert!(poll!(&mut pump).is_pending());
         WaitingPump { pump, probe, log, pipe }
@@ -687,7 +670,7 @@ mod tests {
         while stop.try_recv() != Err(TryRecvError::Disconnected) {
             // A pipe that is full is tried again.
             rustix::io::write(&pipe, &[b'x'; 32 * 1024]).ok();
-            std::thread::sleep(Duration::from_millis(2));
+            thread::sleep(Duration::from_millis(2));
         }
     }
 
@@ -704,7 +687,7 @@ mod tests {
         for redactor in [None, Some(&redactor)] {
             let WaitingPump { mut pump, probe, log, pipe } = waiting(redactor).await;
             let (go_on, stop) = channel();
-            let flooding = std::thread::spawn(move || flood(pipe, stop));
+            let flooding = thread::spawn(move || flood(pipe, stop));
             let asking = async {
                 wait_for_bytes(&log, 4 * FLOOD_BYTES).await;
                 probe.wait_until_all_is_read().await;
@@ -717,6 +700,24 @@ mod tests {
             drop(go_on);
             flooding.join().unwrap();
             pump.await;
+        }
+    }
+
+    #[test]
+    fn a_flood_is_left_alone_only_while_its_pipe_has_room() {
+        let micro = Duration::from_micros(1);
+        let milli = Duration::from_millis(1);
+        for (gathered, came_in, expected) in [
+            // A gigabyte in a second, a quarter of that, twenty megabytes, and next to nothing.
+            (64 * 1000, 64 * micro, None),
+            (64 * 1024, 256 * micro, Some(256 * micro)),
+            (20 * 1000, milli, Some(milli)),
+            (1, 500 * milli, Some(milli)),
+            (0, 500 * milli, None),
+            (0, Duration::MAX, None),
+            (1, Duration::MAX, Some(milli)),
+        ] {
+            assert_eq!(choose_pause(gathered, came_in), expected, "{gathered} in {came_in:?}");
         }
     }
 }

@@ -1,10 +1,13 @@
-//! The use of a job against its limits, and the time of the next survey. Pure: no clock, no /proc.
+//! The limits of a job, its use against them, and the time of the next survey. Pure: no clock, no
+//! /proc.
 
 use std::time::Duration;
 
 use crate::confinement::ResourceLimits;
+use crate::ids::JobId;
 use crate::outcome::LimitKind;
 use crate::process::HostLoad;
+use crate::spec::{JobSpec, LargeOutput};
 
 /// The time between two samples of the host load while jobs are watched.
 pub(super) const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
@@ -289,6 +292,36 @@ impl LoadSamples {
         let (Some(before), Some(now)) = (self.before, self.now) else { return true };
         let memory = before.available_bytes.saturating_sub(now.available_bytes);
         now.tasks > before.tasks || memory > room.memory / GROWTH_SHARE
+    }
+}
+
+// Output.
+
+/// The limits on the output of a job.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OutputBounds {
+    pub(super) job: JobId,
+    pub(super) bytes: u64,
+    /// The limit that a job exceeds when it writes more than `bytes`.
+    pub(super) past_bytes: LimitKind,
+    pub(super) lines: u64,
+}
+
+impl OutputBounds {
+    /// The bounds of this job.
+    pub(super) const fn new(job: JobId, spec: &JobSpec) -> Self {
+        let limits = &spec.limits;
+        let (bytes, past_bytes) = match spec.on_large_output {
+            LargeOutput::Error if limits.large_bytes < limits.output_bytes => {
+                (limits.large_bytes, LimitKind::LargeOutput(limits.large_bytes))
+            }
+            LargeOutput::Error | LargeOutput::Spill => {
+                (limits.output_bytes, LimitKind::OutputBytes(limits.output_bytes))
+            }
+            // However much it writes, a bounded part of it is kept.
+            LargeOutput::Truncate => (u64::MAX, LimitKind::OutputBytes(u64::MAX)),
+        };
+        Self { job, bytes, past_bytes, lines: limits.output_lines }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Starting a job's process without holding up the others.
+//! Starting a job's process without holding up the others, and what every job of a server shares.
 //!
 //! Starting a process blocks until the child has called `execve`. For the server's own shell in a
 //! local directory, on a host with an idle processor, that is soon, and blocking a runtime thread
@@ -10,19 +10,21 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use super::actor::SharedJobSettings;
 use super::job_guard::{JobGuard, keep_name};
-use super::messages::UnownedProcess;
-
-use crate::confinement::SandboxProfile;
+use super::messages::{PumpGate, UnownedProcess};
+use super::watchdog::Watchdog;
+use crate::confinement::{SandboxPaths, SandboxProfile};
 use crate::environment::{JobEnvironment, is_for_unconfined_jobs};
+use crate::journal::Journal;
 use crate::outcome::StartError;
+use crate::output::redaction::Redactor;
+use crate::output::{LogStorage, Quota};
 use crate::process::shell::{self, ShellChoice, ShellInvocation};
 use crate::process::{
     Cwd, EnvVariable, Host, LaunchStdin, Process, ProcessLaunch, RecentStart, ReportMode,
@@ -31,20 +33,9 @@ use crate::process::{
 use crate::spec::{JobProgram, JobSpec, ShellUse, Stdin};
 use crate::trace::TraceContext;
 
-/// The answer to the question whether a program is the server's own shell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum OwnShell {
-    Yes,
-    No,
-}
-
-impl OwnShell {
-    pub(super) const fn from_spec(spec: &JobSpec) -> Self {
-        match (&spec.program, &spec.shell_path) {
-            (JobProgram::Shell(_), None) => Self::Yes,
-            (JobProgram::Shell(_) | JobProgram::Direct { .. }, _) => Self::No,
-        }
-    }
+/// `true` if the program of a job is the server's own shell.
+pub(super) const fn is_own_shell(spec: &JobSpec) -> bool {
+    matches!((&spec.program, &spec.shell_path), (JobProgram::Shell(_), None))
 }
 
 /// Starts a process on this thread, which waits for it.
@@ -59,8 +50,8 @@ pub(super) fn start_here(
     started
 }
 
-/// Starts a process on a thread of the spawn pool. If this future is dropped, the process is not
-/// started, or is ended.
+/// Starts a process on a thread of the spawn pool, which hands it over through a channel. If this
+/// future is dropped, the process is not started, or is ended.
 pub(super) async fn start_elsewhere(
     host: Arc<Host>,
     launch: ProcessLaunch,
@@ -170,7 +161,7 @@ fn build_environment(guard: &JobGuard) -> Result<Vec<EnvVariable>, StartError> {
         SandboxProfile::None | SandboxProfile::Default => |_: &OsStr| false,
         SandboxProfile::WorkspaceWrite | SandboxProfile::ReadOnly => is_for_unconfined_jobs,
     };
-    let inherited = guard.variables().inherited().iter();
+    let inherited = guard.variables.inherited().iter();
     let base =
         inherited.filter(|variable| !is_set(variable.name()) && !is_withheld(variable.name()));
     let mut all: Vec<EnvVariable> = base.cloned().collect();
@@ -191,7 +182,37 @@ fn trace_variables(trace: &TraceContext) -> impl Iterator<Item = (&'static str, 
     TRACE_VARIABLES.into_iter().zip(values).filter_map(|(name, value)| Some((name, value?)))
 }
 
-// Variables that jobs inherit.
+// Settings that jobs share, and variables that they inherit.
+
+/// The settings that all jobs of a server share.
+#[derive(Debug, Clone)]
+pub struct SharedJobSettings {
+    /// The shell that runs shell text.
+    pub shell: ShellChoice,
+    /// The variables that every job gets.
+    pub environment: Arc<JobVariables>,
+    /// Starts and ends processes.
+    pub host: Arc<Host>,
+    /// The storage of output.
+    pub log: LogStorage,
+    /// The limit on the stored output of all jobs together.
+    pub quota: Arc<Quota>,
+    /// Hides secrets in output before it is stored, if that is configured.
+    pub mask: Option<Arc<Redactor>>,
+    /// The time for which output must be quiet after the leader has ended while survivors hold the
+    /// pipes.
+    pub drain_quiet: Duration,
+    /// The longest wait for last bytes.
+    pub drain_max: Duration,
+    /// The paths that confined jobs may write, and those that are hidden from them.
+    pub places: Arc<SandboxPaths>,
+    /// The journal of a durable server.
+    pub journal: Option<Journal>,
+    /// Stops all pumps before another server takes over, and gives threads to the busy ones.
+    pub pumps: PumpGate,
+    /// Watches the limits that the kernel does not enforce.
+    pub watchdog: Watchdog,
+}
 
 /// The variables that jobs inherit from the server or from their client. They are selected when the
 /// first job needs them: checking them for secrets takes a while, and the server must answer before it

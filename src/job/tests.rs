@@ -2,10 +2,13 @@
 //! floods.
 
 use std::path::PathBuf;
-use std::sync::{Arc, LazyLock};
+use std::pin::Pin;
+use std::sync::{Arc, LazyLock, Mutex};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
-use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
+use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
+use tokio::sync::oneshot;
 
 use super::*;
 use crate::confinement::{GrantedConfinement, ResourceLimits};
@@ -110,10 +113,39 @@ pub(super) fn now() -> StopRequest {
     StopRequest { by: crate::outcome::StopBy::Client, signal: None, grace: Some(Duration::ZERO) }
 }
 
+/// Returns a reply port that makes the actor that answers it panic, as only a bug in the actor would.
+/// A message that is dropped without an answer does no harm.
+pub(crate) fn panicking_reply_port<T: Send + 'static>() -> RpcReplyPort<T> {
+    let (reply, mut answer) = oneshot::channel();
+    let caller = Arc::new(PanickingCaller(Mutex::default()));
+    let waker = Waker::from(Arc::clone(&caller));
+    assert!(Pin::new(&mut answer).poll(&mut Context::from_waker(&waker)).is_pending());
+    *caller.0.lock().unwrap() = Some(answer);
+    reply.into()
+}
+
+/// A caller that panics when it is woken with an answer, on the thread that answers.
+struct PanickingCaller<T>(Mutex<Option<oneshot::Receiver<T>>>);
+
+impl<T: Send + 'static> Wake for PanickingCaller<T> {
+    fn wake(self: Arc<Self>) {
+        let answer = self.0.lock().unwrap().take();
+        assert!(answer.is_none_or(|mut answer| answer.try_recv().is_err()), "on purpose");
+    }
+}
+
+impl JobHandle {
+    /// Makes the job's actor panic.
+    pub(crate) fn fail(&self) {
+        let actor = self.shared.actor.get().expect("the job has begun");
+        actor.send(messages::JobMsg::Input(JobInput::default(), panicking_reply_port()));
+    }
+}
+
 /// Returns a job that has ended, and the open writer of its log.
 pub(crate) fn ended_with_an_open_log() -> (JobHandle, LogWriter) {
     let (mut guard, job) = create_job(JobId::local(1), spec("true"), None, None, &settings());
-    let writer = guard.take_writer().expect("nobody has it yet");
+    let writer = guard.writer.take().expect("nobody has it yet");
     guard.stop_unstarted(crate::outcome::StopBy::Client);
     (job, writer)
 }
@@ -160,11 +192,6 @@ async fn a_job_whose_actor_is_killed_is_lost_and_its_tree_ends() {
     }
     assert_lost_with_its_output(&job, pid).await;
     assert_eq!(parent.get_status(), ractor::ActorStatus::Running);
-}
-
-/// Effects of a bug in the actor.
-pub(super) fn fail() -> state::Event {
-    panic!("on purpose")
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -212,13 +212,6 @@ impl JobService {
         Arc::clone(&self.admission.rules().redactor)
     }
 
-    /// Frees the oldest finished jobs with stored output until this many bytes are free, or no such
-    /// job is left. Does not wait for it.
-    #[cfg(test)]
-    pub(super) fn sweep_for(&self, bytes: u64) {
-        self.supervisor.sweep_for(bytes);
-    }
-
     /// Starts to watch the host's pressure, and delays starts while it is high.
     pub fn watch_pressure(&self, settings: watch::Receiver<PressureWatch>) {
         self.supervisor.watch_pressure(settings);
@@ -463,12 +456,6 @@ impl JobService {
     /// Returns the state of the queue, its lanes and its tenants.
     pub async fn queue_overview(&self) -> QueueOverview {
         self.supervisor.overview().await
-    }
-
-    /// Sets the host's pressure, for tests.
-    #[cfg(test)]
-    pub(super) fn set_pressure(&self, pressure: Option<crate::supervisor::Pressure>) {
-        self.supervisor.set_pressure(pressure);
     }
 
     /// Logs and audits a change by an operator.

@@ -275,7 +275,7 @@ async fn the_oldest_finished_jobs_are_freed_beyond_the_limit() {
 async fn sweep_until_freed(service: &JobService, id: crate::ids::JobId) -> FindError {
     let waiting = async {
         loop {
-            service.sweep_for(u64::MAX);
+            service.supervisor.sweep_for(u64::MAX);
             match client(service).find(id).await {
                 Ok(_) => tokio::time::sleep(Duration::from_millis(10)).await,
                 Err(error) => return error,
@@ -346,7 +346,7 @@ async fn a_sweep_of_many_jobs_continues_by_itself() {
     // With one slot, this job starts once the supervisor knows the end of every job before it.
     let last = client(&service).submit(shell("sleep 300")).await.unwrap();
     tokio::time::timeout(5 * LONG, last.started()).await.expect("the last job starts");
-    service.sweep_for(u64::MAX);
+    service.supervisor.sweep_for(u64::MAX);
     let waiting = async {
         while client(&service).list().await.len() > 1 {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -442,11 +442,11 @@ async fn the_queue_reacts_to_pause_resume_pressure_and_new_limits_while_jobs_run
         WaitsFor::Paused
     );
     let pressure = Pressure { resource: HostResource::Memory, percent: 38 };
-    service.set_pressure(Some(pressure));
+    service.supervisor.set_pressure(Some(pressure));
     service.resume(None, CallerIdentity::LOCAL).await.unwrap();
     let place = client(&service).queue_position(second.id()).await.unwrap();
     assert_eq!(place.waits_for, WaitsFor::Pressure(pressure));
-    service.set_pressure(None);
+    service.supervisor.set_pressure(None);
     tokio::time::timeout(LONG, second.started()).await.unwrap();
     let third = client(&service).submit(shell("echo third")).await.unwrap();
     let overview = service.queue_overview().await;

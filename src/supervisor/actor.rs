@@ -8,16 +8,12 @@ use std::time::{Duration, Instant};
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 use tokio::sync::mpsc;
 
-use super::activity::{ActivityChange, JobActivity, SlotDemand};
-use super::address::{Address, SupervisorAddress};
+use super::accept::RestoredJobs;
 use super::handle::{Acceptance, Control, SubmitRequest};
-use super::queue::{Queue, QueueLimits, QueuePosition};
-use super::refusal::SubmitRefusal;
-use super::registry::{FindError, FreedJob, Registry, freed_record};
-use super::restored_jobs::RestoredJobs;
-use super::retention::Retention;
-use super::root_supervisor::Handover;
-use super::spending::Spending;
+use super::queue::{Queue, QueueLimits, QueuePosition, SubmitRefusal};
+use super::registry::{FindError, FreedJob, Registry, Retention, freed_record};
+use super::root_supervisor::{Address, Handover, SupervisorAddress};
+use super::usage::{ActivityChange, JobActivity, SlotDemand, Spending};
 use crate::ids::{JobId, TenantId};
 use crate::job::{self, JobGuard, JobHandle, JobStatus, SharedJobSettings, StopRequest};
 use crate::journal::{Journal, JournalTicket};
@@ -85,9 +81,6 @@ pub(super) enum SupervisorMsg {
     /// Sent by the task that watches the quota: caps on stored output are near. The reply is the
     /// number of jobs that were freed, once their bytes are given back.
     MakeRoom(Vec<Shortage>, RpcReplyPort<usize>),
-    /// Sent by a test: panic, as only a bug in the supervisor would.
-    #[cfg(test)]
-    Fail,
 }
 
 #[derive(Debug)]
@@ -100,7 +93,7 @@ pub(super) struct SupervisorArgs {
     pub(super) packer: Option<LogCompressor>,
     /// The channel for the numbers of freed jobs.
     pub(super) freed_sender: mpsc::UnboundedSender<JobId>,
-    /// The state that a predecessor left.
+    /// The state that a predecessor has handed over.
     pub(super) handover: Handover,
     /// The address by which watching tasks reach the current supervisor.
     pub(super) supervisor_address: SupervisorAddress,
@@ -204,8 +197,6 @@ impl Actor for SupervisorActor {
             SupervisorMsg::MakeRoom(shortages, reply) => {
                 supervision.make_room(shortages, reply, &myself);
             }
-            #[cfg(test)]
-            SupervisorMsg::Fail => super::tests::fail(),
         }
         Ok(())
     }
@@ -291,6 +282,7 @@ impl Supervision {
             return;
         }
         while let Some(id) = self.queue.next() {
+            // Hands the job over: its guard moves from the supervisor to the actor of the job.
             let Some(mut guard) = self.guards.remove(&id) else { continue };
             if let Some(journal) = &self.job.journal {
                 let record = journal.append(&job::starting_record(id));
@@ -370,7 +362,7 @@ impl Supervision {
         myself: &Address,
     ) {
         for Shortage { tenant, bytes } in shortages {
-            self.registry.request_room(tenant.as_deref(), bytes);
+            self.registry.finished.request_room(tenant.as_deref(), bytes);
         }
         self.sweep_and(myself, move |freed| drop(reply.send(freed)));
     }
@@ -378,7 +370,7 @@ impl Supervision {
     /// Sweeps, then calls `tell` with the number of freed jobs once their files are closed.
     fn sweep_and(&mut self, myself: &Address, tell: impl FnOnce(usize) + Send + 'static) {
         let forgotten = self.registry.sweep(FREED_PER_TURN);
-        events::retained_changed(self.registry.finished_count(), self.registry.finished_bytes());
+        events::retained_changed(self.registry.finished.len(), self.registry.finished.bytes());
         let mut records = Vec::new();
         for FreedJob { job, bytes, why } in &forgotten {
             let log = spans::new_log_span(&job.spec().trace.context);
@@ -391,7 +383,7 @@ impl Supervision {
             self.freed_sender.send(job.id()).ok();
         }
         let is_done = forgotten.len() < FREED_PER_TURN;
-        let due = if is_done { self.registry.next_expiry() } else { Some(Instant::now()) };
+        let due = if is_done { self.registry.finished.next_expiry() } else { Some(Instant::now()) };
         let freed = forgotten.len();
         let in_memory = self.job.log.memory_bytes as u64;
         let has_files = forgotten.iter().any(|job| job.bytes > in_memory);
@@ -399,6 +391,7 @@ impl Supervision {
             drop(forgotten);
             tell(freed);
         };
+        // Hands the freed jobs over to the thread that closes their files.
         if !records.is_empty() {
             tokio::spawn(async move {
                 for (recorded, output) in records {
@@ -490,6 +483,7 @@ impl Supervision {
         }
         let jobs = ids.into_iter().filter_map(|id| self.registry.find(id).ok().cloned());
         let jobs: Vec<JobHandle> = jobs.collect();
+        // Hands the jobs over to a task, whose figures come back as a message.
         let supervisor = myself.clone();
         tokio::spawn(async move {
             let measure = move || CpuMeasurement::take(&jobs);

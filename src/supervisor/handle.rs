@@ -4,23 +4,20 @@ use std::sync::Arc;
 
 use ractor::{Actor, RpcReplyPort, SpawnErr};
 use tokio::sync::watch;
+use tokio::time::sleep;
 
+use super::accept::{OnJobEnd, RestoredJobs};
 use super::actor::{AcceptedJob, Supervision, SupervisorMsg, SupervisorSettings};
-use super::address::{Address, Sampler, SupervisorAddress};
-use super::on_job_end::OnJobEnd;
-use super::pressure::{Pressure, PressureWatch};
-use super::queue::{QueueLimits, QueueOverview, QueuePosition, UnknownLane};
-use super::queue_stats::collect_queue_stats;
-use super::refusal::SubmitRefusal;
-use super::registry::FindError;
-use super::restored_jobs::RestoredJobs;
-use super::retention::RetentionBounds;
-use super::root_supervisor::{RootArgs, RootSupervisor};
+use super::queue::{
+    HostResource, Pressure, PressureWatch, QueueLimits, QueueOverview, QueuePosition,
+    SubmitRefusal, UnknownLane, collect_queue_stats,
+};
+use super::registry::{FindError, RetentionBounds};
+use super::root_supervisor::{Address, RootArgs, RootSupervisor, SupervisorAddress};
 use crate::ids::{JobId, TenantId};
 use crate::job::{JobHandle, JobVariables, StopRequest};
-#[cfg(test)]
-use crate::output::Shortage;
 use crate::process::OpenedDir;
+use crate::process::load::{self, PressureError};
 use crate::spec::{JobKey, JobSpec};
 use crate::telemetry::QueueStats;
 use crate::telemetry::events::{self, ServerLimits};
@@ -138,18 +135,9 @@ impl Supervisor {
         self.supervisor_address.ask(|reply| SupervisorMsg::Place(id, reply)).await.flatten()
     }
 
-    /// Frees the oldest finished jobs until this many bytes are given back or none are left. Does
-    /// not wait for the result.
-    #[cfg(test)]
-    pub(crate) fn sweep_for(&self, bytes: u64) {
-        let (reply, _) = ractor::concurrency::oneshot();
-        let shortages = vec![Shortage { tenant: None, bytes }];
-        self.supervisor_address.send_lossy(SupervisorMsg::MakeRoom(shortages, reply.into()));
-    }
-
-    /// Begins to watch the host's pressure, which may hold starts back.
+    /// Begins to watch the host's pressure, which may hold starts back, in a task of its own.
     pub fn watch_pressure(&self, settings: watch::Receiver<PressureWatch>) {
-        tokio::spawn(Sampler::new(self.clone(), settings).run());
+        tokio::spawn(PressureSampler::new(self.clone(), settings).run());
     }
 
     /// Accepts no more jobs and ends those that wait. Returns the jobs that run or have surviving
@@ -235,7 +223,8 @@ impl Supervision {
     /// Reports the new limits to the metrics, and starts measurements for those that need them.
     pub(super) fn report_limits(&mut self, myself: &Address) {
         let QueueLimits { slots, max_queued, .. } = *self.queue.limits();
-        let RetentionBounds { finished, bytes: retained_bytes, .. } = self.registry.limits().all;
+        let RetentionBounds { finished, bytes: retained_bytes, .. } =
+            self.registry.finished.limits.all;
         let retained = finished.unwrap_or_default();
         events::limits_set(ServerLimits { slots, queued: max_queued, retained, retained_bytes });
         self.plan_measurement(myself);
@@ -257,9 +246,7 @@ impl Supervision {
         }
         overview
     }
-}
 
-impl Supervision {
     fn queue_stats(&self) -> QueueStats {
         let oldest = self.queue.oldest_waiting().and_then(|id| self.registry.find(id).ok());
         let oldest = oldest.map(|job| job.status().queued_for());
@@ -322,4 +309,101 @@ impl Supervisor {
     ) -> Option<T> {
         self.supervisor_address.ask(|reply| SupervisorMsg::Control(control(reply))).await
     }
+}
+
+// The pressure on the host.
+
+/// Samples the host's pressure, and tells the supervisor when to hold starts back. Keeps the last
+/// logged state: only changes are logged.
+#[derive(Debug)]
+struct PressureSampler {
+    supervisor: Supervisor,
+    settings: watch::Receiver<PressureWatch>,
+    watched: PressureWatch,
+    held: Option<Pressure>,
+    unknown: Option<PressureError>,
+}
+
+impl PressureSampler {
+    /// Creates a sampler that has taken its first sample, so that no job starts before it.
+    fn new(supervisor: Supervisor, settings: watch::Receiver<PressureWatch>) -> Self {
+        let watched = *settings.borrow();
+        let mut sampler = Self { supervisor, settings, watched, held: None, unknown: None };
+        sampler.begin();
+        sampler
+    }
+
+    /// Samples until the sender of the settings is dropped. Reads nothing while no level is set.
+    async fn run(mut self) {
+        loop {
+            tokio::select! {
+                changed = self.settings.changed() => match changed {
+                    Ok(()) => self.begin(),
+                    Err(_) => return,
+                },
+                () = sleep(self.watched.every), if self.watched.levels.is_any() => self.take_sample(),
+            }
+        }
+    }
+
+    fn begin(&mut self) {
+        self.watched = *self.settings.borrow_and_update();
+        for resource in HostResource::ALL {
+            events::pressure_limit_set(resource, self.watched.levels.level(resource));
+            // A gauge that is no longer read must not keep its last value.
+            events::pressure_measured(resource, 0);
+        }
+        self.take_sample();
+    }
+
+    fn take_sample(&mut self) {
+        let levels = self.watched.levels;
+        let readings = if levels.is_any() { self.read() } else { Vec::new() };
+        let held = levels.hold(self.held, &readings);
+        self.supervisor.set_pressure(held);
+        if held == self.held {
+            return;
+        }
+        match (self.held, held) {
+            (None, Some(Pressure { resource, percent })) => events::starts_held(resource, percent),
+            (Some(_), None) => events::starts_resumed(),
+            (Some(_), Some(_)) | (None, None) => {}
+        }
+        self.held = held;
+    }
+
+    /// Reads every resource that the kernel reports: those without a level still have a gauge.
+    ///
+    /// Blocks for microseconds: the kernel prints these lines from memory.
+    fn read(&mut self) -> Vec<Pressure> {
+        let mut readings = Vec::new();
+        let mut unknown = None;
+        for resource in HostResource::ALL {
+            match read_pressure(resource) {
+                Ok(percent) => {
+                    events::pressure_measured(resource, percent);
+                    readings.push(Pressure { resource, percent });
+                }
+                Err(why) if self.watched.levels.level(resource).is_some() => unknown = Some(why),
+                Err(_) => {}
+            }
+        }
+        if let Some(why) = unknown.filter(|why| self.unknown != Some(*why)) {
+            events::pressure_unavailable(&why, why.fix());
+        }
+        self.unknown = unknown;
+        readings
+    }
+}
+
+/// Reads the pressure on one resource of this host, in percent.
+///
+/// # Errors
+/// If the kernel does not report it.
+pub fn read_pressure(resource: HostResource) -> Result<u8, PressureError> {
+    load::read_pressure(match resource {
+        HostResource::Cpu => load::PressureResource::Cpu,
+        HostResource::Memory => load::PressureResource::Memory,
+        HostResource::Io => load::PressureResource::Io,
+    })
 }

@@ -12,16 +12,11 @@ use super::*;
 use crate::ids::{JobId, TenantId};
 use crate::job::{self, JobHandle, SharedJobSettings};
 use crate::outcome::Outcome;
-use crate::output::PageRequest;
+use crate::output::{PageRequest, Shortage};
 use crate::telemetry::names::actors;
 use crate::telemetry::{ActorKind, events};
 
 const LONG: Duration = Duration::from_secs(60);
-
-/// Effects of a bug in the supervisor.
-pub(super) fn fail() {
-    panic!("on purpose")
-}
 
 fn limits(slots: usize) -> QueueLimits {
     QueueLimits {
@@ -58,8 +53,18 @@ fn admission(number: u64, text: &str) -> SubmitRequest {
 }
 
 impl Supervisor {
+    /// Makes the supervisor's actor panic.
     fn fail(&self) {
-        self.supervisor_address.send_lossy(SupervisorMsg::Fail);
+        let reply = job::tests::panicking_reply_port();
+        self.supervisor_address.send_lossy(SupervisorMsg::List(None, reply));
+    }
+
+    /// Frees the oldest finished jobs until this many bytes are given back or none are left. Does
+    /// not wait for the result.
+    pub(crate) fn sweep_for(&self, bytes: u64) {
+        let (reply, _) = ractor::concurrency::oneshot();
+        let shortages = vec![Shortage { tenant: None, bytes }];
+        self.supervisor_address.send_lossy(SupervisorMsg::MakeRoom(shortages, reply.into()));
     }
 }
 

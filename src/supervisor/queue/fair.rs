@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::limits::{LaneLimits, QueueLimits};
+use super::limits::{
+    FullQueue, LaneLimits, Pressure, QueueLimits, Retry, SubmitRefusal, TenantBound,
+};
 use super::line::{Line, Ticket, Turn, VirtualTime};
 use super::position::{Ages, Mean};
 use crate::ids::{JobId, TenantId};
 use crate::spec::{CallMode, DEFAULT_LANE, Priority};
-use crate::supervisor::pressure::Pressure;
-use crate::supervisor::refusal::{FullQueue, Retry, SubmitRefusal, TenantBound};
 
 /// Jobs that wait and jobs that run.
 ///

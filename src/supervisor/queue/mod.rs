@@ -14,6 +14,9 @@
 //! turns (`fair.rs`). Every operation touches one tenant in each lane, so it costs O(lanes · log
 //! n), and never searches all jobs or tenants. Only `find_position` counts blocks of a line, one per
 //! few hundred jobs. Only a change of limits visits every tenant.
+//!
+//! `limits.rs` has what keeps jobs from being accepted or started: limits, pauses, the pressure on
+//! the host, and the refusals. `position.rs` explains to callers why a job waits.
 
 mod fair;
 mod limits;
@@ -24,8 +27,11 @@ mod position;
 mod tests;
 
 pub use fair::{EnqueueRequest, Queue};
-pub use limits::{Hold, LaneLimits, QueueLimits, TenantLimits, UnknownLane};
+pub use limits::{
+    FullQueue, Hold, HostResource, LaneLimits, Pressure, PressureLevels, PressureWatch,
+    QueueLimits, Retry, SubmitRefusal, TenantBound, TenantLimits, UnknownLane, format_size,
+};
 pub use position::{
     Ages, HoldingJob, HoldingJobs, LaneOverview, QueueOverview, QueuePosition, TenantOverview,
-    WaitsFor,
+    WaitsFor, collect_queue_stats,
 };

@@ -3,12 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::*;
+use super::{HostResource, Pressure, SubmitRefusal, *};
 use crate::ids::{JobId, TenantId};
 use crate::spec::CallMode;
 use crate::spec::Priority::{self, High, Low, Normal};
-use crate::supervisor::pressure::{HostResource, Pressure};
-use crate::supervisor::refusal::SubmitRefusal;
 
 const SECOND: Duration = Duration::from_secs(1);
 
