@@ -1,8 +1,11 @@
-//! The public handle of the service.
+//! The public handle of the service, with the operator's control over it.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ffi::OsString;
+use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use ractor::SpawnErr;
@@ -12,14 +15,11 @@ use tokio_util::sync::CancellationToken;
 use super::admission::{AdmissionControl, AdmissionRules, AuditTrail};
 use super::approval::Approvals;
 use super::awaiting_approval::ParkedSubmissions;
-use super::foreign_reads::{ForeignRead, REPEAT_TIME, ReadRecord, RepeatedReads};
-use super::output::{EmptyWaits, OutputDownloads};
-use super::restore::{PreviousServer, restore_jobs};
-use super::seen_output::SeenOutputs;
-use super::submission::{CallerContext, SubmissionDefaults};
-use super::tenancy::{CallerIdentity, JobNumbers};
+use super::caller_history::{EmptyWaits, SeenOutputs, UnreportedJobs};
+use super::output::OutputDownloads;
+use super::restore::{JobNumbers, PreviousServer, restore_jobs};
+use super::submission::{CallerContext, CallerIdentity, SubmissionDefaults};
 use super::tenant_client::TenantClient;
-use super::unreported_jobs::UnreportedJobs;
 use crate::confinement::SandboxPaths;
 use crate::ids::{CallerSession, JobId, TenantId};
 use crate::job::{JobHandle, JobVariables, SharedJobSettings, StopRequest};
@@ -124,6 +124,7 @@ impl JobService {
         let admission = Arc::new(AdmissionControl::new(rules, audit, approvals, host));
         let restored = restore_jobs(previous, &admission, &Arc::new(job.clone()));
         let settings = SupervisorSettings { queue, retention, compress_from, job, freed_sender };
+        // Hands the restored jobs over to the supervisor, which owns all jobs from here on.
         let supervisor = Supervisor::start(settings, restored).await?;
         let seen = Arc::<SeenOutputs>::default();
         tokio::spawn(Arc::clone(&seen).forget_freed(freed_jobs));
@@ -202,10 +203,6 @@ impl JobService {
         Arc::clone(&self.defaults.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(super) fn replace_defaults(&self, defaults: SubmissionDefaults) {
-        *self.defaults.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(defaults);
-    }
-
     /// The redactor that masks secrets in text that leaves the service.
     #[must_use]
     pub fn redactor(&self) -> Arc<Redactor> {
@@ -215,12 +212,6 @@ impl JobService {
     /// Starts to watch the host's pressure, and delays starts while it is high.
     pub fn watch_pressure(&self, settings: watch::Receiver<PressureWatch>) {
         self.supervisor.watch_pressure(settings);
-    }
-
-    /// Changes the limits on stored output, for running jobs too.
-    pub(super) fn change_quota(&self, limits: QuotaLimits) {
-        events::store_limit_set(limits.store_bytes);
-        self.quota.change(limits);
     }
 
     /// Returns the figures for the metrics; `None` after the supervisor has ended.
@@ -368,9 +359,11 @@ impl JobService {
         let LiveSettings { rules, defaults, queue, quota } = settings;
         self.admission.replace_rules(rules);
         self.downloads.clear();
-        self.replace_defaults(defaults);
+        *self.defaults.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(defaults);
         self.supervisor.change_limits(queue).await;
-        self.change_quota(quota);
+        // For running jobs too.
+        events::store_limit_set(quota.store_bytes);
+        self.quota.change(quota);
         let what = if changed.is_empty() { "nothing changed".into() } else { changed.join(", ") };
         self.record_operation("settings_reloaded", &what, by);
     }
@@ -426,6 +419,8 @@ impl JobService {
                 let admission = Arc::clone(&self.admission);
                 let reads = Arc::clone(&self.foreign_reads);
                 let read = read.clone();
+                // Hands the count over to a task, which writes it after that time. If the server ends
+                // before, `finish_audit` writes it.
                 tokio::spawn(async move {
                     tokio::time::sleep(REPEAT_TIME).await;
                     if let Some(detail) = reads.end(&read) {
@@ -467,4 +462,131 @@ impl JobService {
 
 fn describe_lane(lane: Option<&str>) -> String {
     lane.map_or_else(|| "all lanes".to_owned(), |lane| format!("lane {lane}"))
+}
+
+// Reads of other tenants' jobs for the audit log: a program that shows a list again every second adds
+// one entry per minute, with a count.
+
+/// The time in which the repetitions of a read are counted.
+const REPEAT_TIME: Duration = Duration::from_secs(60);
+
+/// The most reads whose repetitions are counted at a time. Each further one is an entry of its own.
+const MAX_READS: usize = 1000;
+
+/// A read by an operator, as the audit log describes it. Equal reads are repetitions.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct ForeignRead {
+    /// The word of the entry.
+    what: &'static str,
+    /// The object of the read, such as `output of job 3 of alice`.
+    subject: String,
+    by: TenantId,
+}
+
+impl fmt::Display for ForeignRead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (by {})", self.subject, self.by)
+    }
+}
+
+/// The way in which the audit log records a read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ReadRecord {
+    /// The first of its kind: it is an entry, and its repetitions are counted from now on.
+    First,
+    /// It is an entry; its repetitions are not counted.
+    Single,
+    /// It is counted, and is no entry.
+    Repeated,
+}
+
+/// The reads whose repetitions are counted, each with their number so far.
+#[derive(Debug, Default)]
+struct RepeatedReads {
+    reads: Mutex<HashMap<ForeignRead, u64>>,
+}
+
+impl RepeatedReads {
+    /// Counts a read, if it is a repetition, and returns the way in which it is recorded.
+    fn count_read(&self, read: &ForeignRead) -> ReadRecord {
+        let mut reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_full = reads.len() >= MAX_READS;
+        match reads.entry(read.clone()) {
+            Entry::Occupied(mut repetitions) => {
+                *repetitions.get_mut() += 1;
+                ReadRecord::Repeated
+            }
+            Entry::Vacant(_) if is_full => ReadRecord::Single,
+            Entry::Vacant(first) => {
+                first.insert(0);
+                ReadRecord::First
+            }
+        }
+    }
+
+    /// Ends the count of a read. Returns the text about its repetitions, if there were any.
+    fn end(&self, read: &ForeignRead) -> Option<String> {
+        let repetitions = self.reads.lock().unwrap_or_else(PoisonError::into_inner).remove(read)?;
+        describe_repetitions(read, repetitions)
+    }
+
+    /// Ends all counts. Returns the word and the text about the repetitions of each read that had any.
+    fn end_all(&self) -> Vec<(&'static str, String)> {
+        let reads = std::mem::take(&mut *self.reads.lock().unwrap_or_else(PoisonError::into_inner));
+        let describe = |(read, repetitions): (ForeignRead, u64)| {
+            Some((read.what, describe_repetitions(&read, repetitions)?))
+        };
+        reads.into_iter().filter_map(describe).collect()
+    }
+}
+
+fn describe_repetitions(read: &ForeignRead, repetitions: u64) -> Option<String> {
+    let ForeignRead { subject, by, .. } = read;
+    match repetitions {
+        0 => None,
+        1 => Some(format!("{subject}, once more within a minute (by {by})")),
+        more => Some(format!("{subject}, {more} more times within a minute (by {by})")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(subject: &str) -> ForeignRead {
+        ForeignRead { what: "job_read", subject: subject.to_owned(), by: TenantId::LOCAL }
+    }
+
+    #[test]
+    fn repetitions_are_counted_until_their_time_is_over() {
+        let reads = RepeatedReads::default();
+        let (output, state) = (read("output of job 1 of a"), read("state of job 1 of a"));
+        assert_eq!(reads.count_read(&output), ReadRecord::First);
+        assert_eq!(reads.end(&output), None, "nothing was repeated");
+        assert_eq!(reads.count_read(&output), ReadRecord::First);
+        assert_eq!(reads.count_read(&state), ReadRecord::First, "another kind is counted apart");
+        assert_eq!(reads.count_read(&output), ReadRecord::Repeated);
+        let once = "output of job 1 of a, once more within a minute (by local)";
+        assert_eq!(reads.end(&output).as_deref(), Some(once));
+        assert_eq!(reads.end(&output), None, "it is told once");
+        for _ in 0..3 {
+            assert_eq!(reads.count_read(&state), ReadRecord::Repeated);
+        }
+        let three = "state of job 1 of a, 3 more times within a minute (by local)".to_owned();
+        assert_eq!(reads.end_all(), [("job_read", three)]);
+        assert_eq!(reads.end_all(), []);
+    }
+
+    #[test]
+    fn no_read_is_left_out_when_there_are_too_many_kinds() {
+        let reads = RepeatedReads::default();
+        let name = |number: usize| read(&format!("state of job {number} of a"));
+        for number in 0..MAX_READS {
+            assert_eq!(reads.count_read(&name(number)), ReadRecord::First);
+        }
+        for _ in 0..2 {
+            assert_eq!(reads.count_read(&name(MAX_READS)), ReadRecord::Single);
+        }
+        assert_eq!(reads.count_read(&name(0)), ReadRecord::Repeated);
+    }
 }

@@ -6,40 +6,33 @@
 mod admission;
 mod approval;
 mod awaiting_approval;
+mod caller_history;
 mod confinement;
 mod files;
-mod foreign_reads;
 mod handle;
-mod job_output_reader;
 mod output;
 mod restore;
-mod seen_output;
 mod submission;
-mod tenancy;
 mod tenant_client;
 #[cfg(test)]
 mod tests;
-mod unreported_jobs;
 
 pub use admission::{AdmissionError, AdmissionRules, AuditTrail, OnAuditFailure};
 pub use approval::{ApprovalQuestion, ApprovalSubject, Consent, NoConsent};
 pub use awaiting_approval::{ParkedState, ParkedSubmission, SubmitOutcome};
+pub use caller_history::{ReportTo, SeenOutput};
 pub use confinement::{
     Bound, ConfineError, ConfinementRules, ConfinementTerms, LimitSetting, LimitTerms, NetworkRule,
 };
 pub use files::{DirectoryEntry, DirectoryListing, FileError, FileKind, FilePage, WriteOutcome};
 pub use handle::{AfterDrain, ForeignAccess, JobService, LiveSettings, ServiceSettings};
-pub use job_output_reader::{FollowError, JobOutputReader, OutputPiece};
-pub use output::{ContentKind, JobOutput};
+pub use output::{ContentKind, FollowError, JobOutput, JobOutputReader, OutputPiece};
 pub use restore::PreviousServer;
-pub use seen_output::SeenOutput;
 pub use submission::{
-    CallerContext, CommandLogging, DirectoryScope, LaneDefaults, Submission, SubmissionDefaults,
-    SubmitError,
+    CallerContext, CallerIdentity, CallerRole, CommandLogging, DirectoryScope, LaneDefaults,
+    Submission, SubmissionDefaults, SubmitError,
 };
-pub use tenancy::{CallerIdentity, CallerRole};
 pub use tenant_client::{MissingCommand, TenantClient};
-pub use unreported_jobs::ReportTo;
 
 pub use crate::job::{
     InputError, InputReceipt, JobHandle, JobInput, JobPhase, JobStatus, JobTimes, JobVariables,

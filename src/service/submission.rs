@@ -1,4 +1,5 @@
-//! Submissions: the request of a caller, checked and completed to a job specification.
+//! Submissions: the request of a caller, checked and completed to a job specification; and the
+//! callers.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,6 @@ use thiserror::Error;
 
 use super::admission::AdmissionError;
 use super::confinement::{ConfineError, ConfinementRules, ConfinementTerms};
-use super::tenancy::CallerRole;
 use crate::ids::{CallerSession, TenantId};
 use crate::spec::{
     CallMode, DEFAULT_LANE, JobClient, JobKind, JobProgram, JobSpec, LargeOutput, NO_TIMEOUT,
@@ -70,6 +70,68 @@ pub enum CommandLogging {
     Yes,
     /// Only the job's number is logged.
     No,
+}
+
+/// The identity of a caller, as its transport has authenticated it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CallerIdentity {
+    /// The tenant whose jobs the caller sees.
+    pub tenant: TenantId,
+    pub role: CallerRole,
+}
+
+impl CallerIdentity {
+    /// A user of this machine without a token. It is an admin, since it could do the same without the
+    /// server.
+    pub const LOCAL: Self = Self { tenant: TenantId::LOCAL, role: CallerRole::Admin };
+}
+
+/// The permissions of a caller. Each role includes those before it, except that `Read` and `Run` do not
+/// include `Metrics`, whose figures are about all tenants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CallerRole {
+    /// Reads metrics and nothing else: no job of any tenant.
+    Metrics,
+    /// Reads its tenant's jobs.
+    Read,
+    /// Runs and stops its tenant's jobs, and sends input to them.
+    Run,
+    /// Sees and controls the jobs of all tenants, and the server.
+    Admin,
+}
+
+impl CallerRole {
+    /// Each role with its name in token files and on the command line.
+    pub const WORDS: [(&'static str, Self); 4] = [
+        ("metrics", Self::Metrics),
+        ("read-only", Self::Read),
+        ("run", Self::Run),
+        ("admin", Self::Admin),
+    ];
+
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Metrics => "metrics",
+            Self::Read => "read-only",
+            Self::Run => "run",
+            Self::Admin => "admin",
+        }
+    }
+
+    /// `true` if the role may read the metrics of the server.
+    #[must_use]
+    pub const fn can_read_metrics(self) -> bool {
+        match self {
+            Self::Metrics | Self::Admin => true,
+            Self::Read | Self::Run => false,
+        }
+    }
+
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::WORDS.iter().find(|(known, _)| *known == word).map(|(_, role)| *role)
+    }
 }
 
 /// The caller of the service.

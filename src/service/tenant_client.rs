@@ -13,11 +13,10 @@ use tokio::sync::watch;
 
 use super::admission::AdmissionRequest;
 use super::approval::Approval;
+use super::caller_history::{ReportTo, SeenOutput};
 use super::confinement::{Bound, LimitSetting, LimitTerms};
 use super::handle::{JobService, clean_client_text};
-use super::seen_output::SeenOutput;
 use super::submission::{CallerContext, CommandLogging, DirectoryScope, Submission, SubmitError};
-use super::unreported_jobs::ReportTo;
 use crate::confinement::SandboxProfile;
 use crate::ids::{CallerSession, JobId, JobNumber, TenantId};
 use crate::job::{JobHandle, JobVariables, StopRequest};

@@ -1,12 +1,14 @@
-//! The output that each caller has been shown, so that no reply shows it to that caller again.
+//! The history of callers, so that replies repeat nothing and leave nothing out: the output that each
+//! was shown, the jobs that it was not told of, and its waits without news.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::mpsc;
 
+use super::submission::CallerContext;
 use crate::ids::{CallerSession, JobId, TenantId};
 use crate::spec::Stream;
 
@@ -129,12 +131,8 @@ impl SeenRows {
     /// Removes the row that changed least recently of the tenant that has most, so that no tenant
     /// takes the room of others.
     fn drop_oldest(&mut self) {
-        let mut counts: HashMap<TenantId, usize> = HashMap::new();
-        for row in self.by_key.values() {
-            *counts.entry(row.job.tenant()).or_default() += 1;
-        }
-        let most = counts.values().max().copied();
-        let has_most = |row: &SeenRow| counts.get(&row.job.tenant()).copied() == most;
+        let largest = find_largest_tenants(self.by_key.values().map(|row| row.job));
+        let has_most = |row: &SeenRow| largest.contains(&row.job.tenant());
         let candidates = self.by_key.iter().filter(|(_, row)| has_most(row));
         let oldest = candidates.min_by_key(|(_, row)| row.changed).map(|(key, _)| *key);
         oldest.and_then(|key| self.by_key.remove(&key));
@@ -168,7 +166,8 @@ impl SeenOutputs {
         seen
     }
 
-    /// Forgets the output of jobs that are freed, until no more can be.
+    /// Forgets the output of jobs that are freed, until no more can be. The supervisor sends their
+    /// numbers to this task.
     pub(super) async fn forget_freed(
         self: Arc<Self>,
         mut freed_jobs: mpsc::UnboundedReceiver<JobId>,
@@ -196,6 +195,127 @@ impl SeenOutputs {
     }
 }
 
+// Jobs that go on although their client gave up the call that started them.
+
+/// The most jobs that wait to be reported, of all callers; beyond that, the tenant that has most
+/// loses its oldest.
+const MAX_UNREPORTED: usize = 1000;
+
+/// The sessions of a client in which it is told about a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReportTo {
+    SameSession,
+    /// Any session of the same client and tenant: that of the call is closed.
+    AnySession,
+}
+
+/// Jobs whose calls were given up, until the client has been told about them.
+#[derive(Debug, Default)]
+pub(super) struct UnreportedJobs(Mutex<VecDeque<UnreportedJob>>);
+
+#[derive(Debug, PartialEq, Eq)]
+struct UnreportedJob {
+    job: JobId,
+    client: String,
+    /// The session that is told; `None` = any.
+    session: Option<CallerSession>,
+}
+
+impl UnreportedJob {
+    fn is_for(&self, caller: &CallerContext) -> bool {
+        let is_session = self.session.as_ref().is_none_or(|session| *session == caller.session);
+        is_session && self.job.tenant() == caller.tenant && self.client == caller.client
+    }
+}
+
+impl UnreportedJobs {
+    /// Records that this caller gave up its call and does not know what becomes of the job.
+    pub(super) fn add(&self, caller: &CallerContext, job: JobId, to: ReportTo) {
+        let session = match to {
+            ReportTo::SameSession => Some(caller.session.clone()),
+            ReportTo::AnySession => None,
+        };
+        let unreported = UnreportedJob { job, client: caller.client.clone(), session };
+        let mut jobs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Several calls may have waited for the same job.
+        jobs.retain(|known| *known != unreported);
+        if jobs.len() >= MAX_UNREPORTED {
+            drop_oldest(&mut jobs);
+        }
+        jobs.push_back(unreported);
+    }
+
+    /// Removes the jobs that this caller is told about, and returns them in the order in which their
+    /// calls were given up.
+    pub(super) fn take(&self, caller: &CallerContext) -> Vec<JobId> {
+        let mut taken = Vec::new();
+        let mut jobs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        jobs.retain(|unreported| {
+            let is_taken = unreported.is_for(caller);
+            taken.extend(is_taken.then_some(unreported.job));
+            !is_taken
+        });
+        taken
+    }
+}
+
+/// Removes the oldest job of the tenant that has most, so that no tenant takes the room of others.
+fn drop_oldest(jobs: &mut VecDeque<UnreportedJob>) {
+    let largest = find_largest_tenants(jobs.iter().map(|it| it.job));
+    let oldest = jobs.iter().position(|it| largest.contains(&it.job.tenant()));
+    oldest.and_then(|index| jobs.remove(index));
+}
+
+/// Returns the tenants that have most of these jobs.
+fn find_largest_tenants(jobs: impl Iterator<Item = JobId>) -> HashSet<TenantId> {
+    let mut counts: HashMap<TenantId, usize> = HashMap::new();
+    for job in jobs {
+        *counts.entry(job.tenant()).or_default() += 1;
+    }
+    let most = counts.values().max().copied();
+    counts.into_iter().filter(|(_, count)| Some(*count) == most).map(|(tenant, _)| tenant).collect()
+}
+
+// Waits without news.
+
+/// The most counters of empty waits; beyond that, all of them start again at 0.
+const MAX_WAIT_ROWS: usize = 1000;
+
+/// The number of consecutive waits without news, by caller and awaited jobs: a reply tells callers
+/// that poll. Two callers with the same name that wait for the same jobs count as one.
+#[derive(Debug, Default)]
+pub(super) struct EmptyWaits {
+    /// Counters by a hash of caller and jobs: a list of jobs as the key could be of any size.
+    rows: Mutex<HashMap<u64, u32>>,
+    hasher: RandomState,
+}
+
+impl EmptyWaits {
+    /// Counts a wait without news, and returns the number of consecutive ones.
+    pub(super) fn count(&self, client: &str, jobs: &[JobId]) -> u32 {
+        let row = self.hash_key(client, jobs);
+        let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+        if rows.len() >= MAX_WAIT_ROWS && !rows.contains_key(&row) {
+            rows.clear();
+        }
+        let waits = rows.entry(row).or_default();
+        *waits = waits.saturating_add(1);
+        *waits
+    }
+
+    /// Resets the counter after a wait that brought news.
+    pub(super) fn reset(&self, client: &str, jobs: &[JobId]) {
+        let row = self.hash_key(client, jobs);
+        self.rows.lock().unwrap_or_else(PoisonError::into_inner).remove(&row);
+    }
+
+    fn hash_key(&self, client: &str, jobs: &[JobId]) -> u64 {
+        let mut jobs = jobs.to_vec();
+        jobs.sort_unstable();
+        self.hasher.hash_one((client, jobs))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::iter;
@@ -203,8 +323,10 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
+    use super::super::submission::CallerRole;
     use super::*;
     use crate::ids::JobNumber;
+    use crate::trace::CallTrace;
 
     fn show_ranges(shown: &[(u64, u64)]) -> SeenOutput {
         let mut seen = SeenOutput::default();
@@ -337,5 +459,100 @@ mod tests {
                 seen.add(unseen.start..at);
             }
         }
+    }
+
+    fn caller(client: &str, session: u64) -> CallerContext {
+        CallerContext {
+            tenant: TenantId::LOCAL,
+            role: CallerRole::Run,
+            client: client.to_owned(),
+            client_version: None,
+            directory: None,
+            session: CallerSession::Connection(session),
+            trace: CallTrace::start(),
+        }
+    }
+
+    fn add(jobs: &UnreportedJobs, number: u64, session: u64, to: ReportTo) {
+        jobs.add(&caller("codex", session), JobId::local(number), to);
+    }
+
+    fn take(jobs: &UnreportedJobs, client: &str, session: u64) -> Vec<u64> {
+        jobs.take(&caller(client, session)).into_iter().map(|job| job.number()).collect()
+    }
+
+    #[test]
+    fn a_job_is_reported_once_to_the_session_of_its_call() {
+        let jobs = UnreportedJobs::default();
+        add(&jobs, 1, 7, ReportTo::SameSession);
+        assert_eq!(take(&jobs, "codex", 8), [0_u64; 0], "another session");
+        assert_eq!(take(&jobs, "gemini", 7), [0_u64; 0], "another client");
+        assert_eq!(take(&jobs, "codex", 7), [1]);
+        assert_eq!(take(&jobs, "codex", 7), [0_u64; 0], "once");
+    }
+
+    #[test]
+    fn the_jobs_of_a_closed_session_are_reported_to_the_next_one_of_the_client() {
+        let jobs = UnreportedJobs::default();
+        add(&jobs, 1, 7, ReportTo::AnySession);
+        add(&jobs, 2, 7, ReportTo::AnySession);
+        assert_eq!(take(&jobs, "gemini", 8), [0_u64; 0], "another client");
+        assert_eq!(take(&jobs, "codex", 8), [1, 2]);
+    }
+
+    #[test]
+    fn their_number_is_bounded() {
+        let jobs = UnreportedJobs::default();
+        for number in 1..=MAX_UNREPORTED as u64 + 1 {
+            add(&jobs, number, 7, ReportTo::AnySession);
+        }
+        let left = take(&jobs, "codex", 8);
+        assert_eq!((left.len(), left[0]), (MAX_UNREPORTED, 2), "the oldest is dropped");
+    }
+
+    #[test]
+    fn a_tenant_with_many_takes_the_room_of_no_other() {
+        let jobs = UnreportedJobs::default();
+        let other = TenantId::parse("unreported-other").unwrap();
+        let quiet = CallerContext { tenant: other, ..caller("codex", 1) };
+        jobs.add(&quiet, JobNumber::new(1).for_tenant(other), ReportTo::AnySession);
+        for number in 1..=2 * MAX_UNREPORTED as u64 {
+            add(&jobs, number, 7, ReportTo::AnySession);
+        }
+        assert_eq!(jobs.take(&quiet).len(), 1, "the oldest of all, but of another tenant");
+        assert_eq!(take(&jobs, "codex", 8).len(), MAX_UNREPORTED - 1);
+    }
+
+    #[test]
+    fn a_job_that_several_calls_waited_for_is_reported_once() {
+        let jobs = UnreportedJobs::default();
+        for number in [1, 2, 1] {
+            add(&jobs, number, 7, ReportTo::SameSession);
+        }
+        assert_eq!(take(&jobs, "codex", 7), [2, 1]);
+    }
+
+    fn jobs<const N: usize>(numbers: [u64; N]) -> [JobId; N] {
+        numbers.map(|number| JobNumber::new(number).for_tenant(TenantId::LOCAL))
+    }
+
+    #[test]
+    fn empty_waits_are_counted_by_caller_and_jobs_until_there_is_news() {
+        let waits = EmptyWaits::default();
+        assert_eq!(waits.count("a", &jobs([1, 2])), 1);
+        assert_eq!(waits.count("a", &jobs([2, 1])), 2);
+        assert_eq!(waits.count("b", &jobs([1, 2])), 1);
+        assert_eq!(waits.count("a", &jobs([1])), 1);
+        waits.reset("a", &jobs([1, 2]));
+        assert_eq!(waits.count("a", &jobs([1, 2])), 1);
+    }
+
+    #[test]
+    fn rows_are_bounded() {
+        let waits = EmptyWaits::default();
+        for number in 1..=3 * MAX_WAIT_ROWS as u64 {
+            waits.count("a", &jobs([number]));
+        }
+        assert!(waits.rows.lock().unwrap().len() <= MAX_WAIT_ROWS);
     }
 }
