@@ -188,7 +188,7 @@ const PREVIEW_CHARS: usize = 1500;
 
 /// The keywords with which a form names its choices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ChoiceTitles {
+enum ChoiceTitles {
     /// `enum` and `enumNames`, before 2025-11-25.
     EnumNames,
     /// `oneOf` with `const` and `title`.
@@ -284,7 +284,7 @@ pub(crate) fn find_answer(responses: &InputResponses) -> Result<Consent, NoConse
 }
 
 /// Returns the progress message while the call waits for approval.
-pub(crate) fn awaiting_approval_line(question: &ApprovalQuestion) -> String {
+fn awaiting_approval_line(question: &ApprovalQuestion) -> String {
     format!("waiting for somebody's yes: {} wants it", question.rule)
 }
 
@@ -298,7 +298,7 @@ pub(crate) fn parked_status_line(parked: &ParkedSubmission) -> String {
 }
 
 /// Returns the beginning of a client's error message, on one line.
-pub(crate) fn shorten_client_error(text: &str) -> String {
+fn shorten_client_error(text: &str) -> String {
     const MAX_CHARS: usize = 200;
     text.chars().take(MAX_CHARS).map(|it| if it.is_control() { ' ' } else { it }).collect()
 }

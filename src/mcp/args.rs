@@ -38,7 +38,7 @@ pub(crate) struct ArgSpec {
     pub(crate) kind: ArgKind,
     /// The description; empty if the name says everything.
     pub(crate) about: &'static str,
-    pub(crate) presence: ArgPresence,
+    presence: ArgPresence,
 }
 
 impl ArgSpec {

@@ -24,17 +24,16 @@ use tokio::sync::watch;
 
 use super::approvals::ApprovalRetry;
 use super::instrumented_handler::OperationContext;
-use super::reply::TokenBudget;
+use super::reply::{TokenBudget, read_digest_resource};
 use super::server_info::{
     Eras, OfferedMethods, build_server_config, list_methods, method_not_found_error,
     protocol_versions,
 };
 use super::settings::McpSettings;
 use super::subscriptions::{Notifier, Subscriptions};
-use super::tool_set::ToolSet;
-use super::tool_set::call_tool;
+use super::tool_set::{ToolSet, call_tool};
 use super::tools::{CallTurn, ToolCall};
-use super::{digest_resource, resources, server_info, tasks};
+use super::{resources, server_info, tasks};
 use crate::ids::{CallerSession, TenantId};
 use crate::service::{CallerIdentity, JobService, JobVariables, TenantClient};
 use crate::spec::JobClient;
@@ -342,7 +341,7 @@ impl ServerHandler for Handler {
     ) -> Result<ReadResourceResponse, ErrorData> {
         let client = self.tenant_client(&context)?;
         let most = self.shared.settings.max_page_bytes;
-        let mut result = match digest_resource::read(&client, &request.uri, most).await {
+        let mut result = match read_digest_resource(&client, &request.uri, most).await {
             Some(digest) => digest?,
             None => resources::read(&client, &request.uri, most).await?,
         };
@@ -455,7 +454,7 @@ impl Handler {
     }
 
     /// Adds the server's name to a task result, and to the call result inside a completed task.
-    pub(super) fn stamp_task(&self, task: &mut GetTaskResult) {
+    fn stamp_task(&self, task: &mut GetTaskResult) {
         if let TaskPayload::Completed { result } = &mut task.task.payload {
             result.insert("_meta".to_owned(), json!({SERVER: self.name()}));
         }
@@ -552,7 +551,7 @@ impl Handler {
     }
 
     /// Returns the service for a task request; in the legacy era the method does not exist.
-    pub(super) fn task_client(
+    fn task_client(
         &self,
         method: &str,
         context: &RequestContext<RoleServer>,

@@ -10,11 +10,10 @@ use thiserror::Error;
 use super::args::{ArgError, ArgKind, ArgSpec, Args, build_schema};
 use super::handler::Handler;
 use super::reply::{
-    DigestError, MAX_LISTED, ReplyPart, ToolReply, client_fields, mask_value, read_summary,
-    summary_fields,
+    DigestError, JobSnapshot, MAX_LISTED, ReplyPart, State, ToolReply, client_fields, mask_value,
+    read_summary, summary_fields,
 };
 use super::settings::ResultFormat;
-use super::snapshot::{JobSnapshot, State};
 use super::tools::{read_terms, type_in};
 use crate::ids::JobNumber;
 use crate::outcome::signal_name;
@@ -361,7 +360,7 @@ fn to_structured(client: &TenantClient, reply: ToolReply) -> Value {
 
 /// Returns the fields that identify a job beside its number, and those of its request. `state` is the
 /// one that the caller sees: the job may be further now, and its times must not contradict it.
-pub(super) fn request_fields(job: &JobHandle, state: &State) -> JsonObject {
+fn request_fields(job: &JobHandle, state: &State) -> JsonObject {
     let spec = job.spec();
     let mut fields = JsonObject::new();
     fields.insert("command".into(), spec.program.display().into());
@@ -444,7 +443,7 @@ fn finite(limit: u64) -> Option<Value> {
 }
 
 /// Returns the living processes of a job, the leader first.
-pub(super) fn process_fields(processes: Vec<ProcessInfo>) -> Value {
+fn process_fields(processes: Vec<ProcessInfo>) -> Value {
     let to_fields = |process: ProcessInfo| {
         json!({
             "pid": process.pid,

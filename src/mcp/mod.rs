@@ -15,7 +15,6 @@
 mod approvals;
 mod args;
 mod dialect;
-mod digest_resource;
 #[cfg(feature = "conformance")]
 #[path = "../../tests/conformance/mod.rs"]
 mod fixtures;
@@ -26,7 +25,6 @@ mod reply;
 mod resources;
 mod server_info;
 mod settings;
-mod snapshot;
 mod subscriptions;
 mod tasks;
 mod tool_set;

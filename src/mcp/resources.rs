@@ -157,7 +157,7 @@ const ABOUT_CHARS: usize = 200;
 
 /// The reason why a resource cannot be read.
 #[derive(Debug, Error)]
-pub(crate) enum ContentsError {
+enum ContentsError {
     #[error(
         "start={start} is behind the end: there are {total_bytes} bytes; give a start from 0 to {total_bytes}"
     )]
@@ -167,10 +167,7 @@ pub(crate) enum ContentsError {
 }
 
 /// Returns the list entries of these jobs' outputs.
-pub(crate) async fn build_resource_entries(
-    jobs: &[JobHandle],
-    redactor: &Redactor,
-) -> Vec<Resource> {
+async fn build_resource_entries(jobs: &[JobHandle], redactor: &Redactor) -> Vec<Resource> {
     let logs: Vec<LogReader> = jobs.iter().map(|job| job.output().clone()).collect();
     let mimes = |logs: &[BlockingReader]| logs.iter().map(|log| detect_mime(log).ok()).collect();
     let mimes: io::Result<Vec<_>> = scan_with(&logs, Duration::ZERO, mimes).await;
@@ -199,7 +196,7 @@ fn build_resource_entry(job: &JobHandle, mime: Option<&str>, redactor: &Redactor
 /// Returns the output at a URI, at most `max_bytes` of it: text with secrets masked, or base64 if
 /// it is binary. The metadata has the total size, the byte range, and the URI of the next part if
 /// there is, or may be, more.
-pub(crate) fn read_resource_contents(
+fn read_resource_contents(
     log: &BlockingReader,
     parsed_uri: &OutputUri,
     max_bytes: usize,

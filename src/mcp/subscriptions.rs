@@ -269,7 +269,7 @@ pub(super) async fn follow_list(mut new_jobs: watch::Receiver<()>, notifier: Not
 
 /// A follower of one output.
 #[derive(Debug)]
-pub(super) struct OutputFollower {
+struct OutputFollower {
     job: JobHandle,
     stream: Option<Stream>,
     uri: String,

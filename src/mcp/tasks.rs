@@ -28,9 +28,8 @@ use serde_json::Value;
 
 use super::approvals::{find_answer, has_answer, parked_status_line, question_requests};
 use super::handler::is_modern;
-use super::reply::{TokenBudget, ToolError, status_line};
+use super::reply::{JobSnapshot, State, TokenBudget, ToolError, status_line};
 use super::settings::McpSettings;
-use super::snapshot::{JobSnapshot, State};
 use super::tools::{CallFacts, LongRuns, ToolCall, reply_about_job, reply_or_failure};
 use crate::ids::JobId;
 use crate::outcome::{Outcome, StopBy};

@@ -119,7 +119,7 @@ impl OfferedTool {
     }
 
     /// `true` if a caller with this role may call the tool.
-    pub(super) fn is_allowed_for(self, role: CallerRole) -> bool {
+    fn is_allowed_for(self, role: CallerRole) -> bool {
         let effect = match self {
             Self::Native(tool) => tool.spec().effect,
             Self::Dialect(tool) => tool.effect(),
@@ -307,7 +307,7 @@ pub(crate) enum DialectTool {
 
 impl DialectTool {
     /// The tools of a dialect, in listing order. Native tools are not among them.
-    pub(crate) const fn in_dialect(dialect: ToolDialect) -> &'static [Self] {
+    const fn in_dialect(dialect: ToolDialect) -> &'static [Self] {
         match dialect {
             ToolDialect::Native => &[],
             #[cfg(feature = "conformance")]

@@ -1,6 +1,6 @@
 //! Every hint is right: the calls that it names are made, and do what it says.
 //!
-//! `src/mcp/reply/hint_tests.rs` has the table of states and hints.
+//! `src/mcp/reply/hint.rs` has the table of states and hints.
 
 use serde_json::{Deserializer, Map, Value, json};
 

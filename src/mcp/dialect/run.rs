@@ -409,7 +409,7 @@ const VIEW: ViewOptions =
 
 /// The new lines of a job's output, in the order of writing. While there are none, the feed gives
 /// the job's status at intervals.
-pub(super) struct ProgressLines<'a> {
+struct ProgressLines<'a> {
     job: &'a JobHandle,
     /// The time between two messages without new lines.
     status_every: Duration,
@@ -441,7 +441,7 @@ impl<'a> ProgressLines<'a> {
     }
 
     /// Waits for new lines, or until it is time for a status. Dropping the future loses nothing.
-    pub(super) async fn next_message(&mut self) -> String {
+    async fn next_message(&mut self) -> String {
         loop {
             let has_output = tokio::select! {
                 () = wait_for_output(self.job, self.seen, self.lines_at), if self.next < self.end => true,

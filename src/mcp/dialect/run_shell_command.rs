@@ -122,7 +122,7 @@ async fn read_first_pages(job: &JobHandle, most: usize) -> io::Result<[OutputPag
 }
 
 /// The error text if the output of a job cannot be read.
-pub(super) fn format_read_error(error: io::Error) -> String {
+fn format_read_error(error: io::Error) -> String {
     format!("the output cannot be read: {error}")
 }
 
@@ -262,7 +262,7 @@ impl CommandReport {
 
 /// The state of a command at one moment, as both tools of this dialect show it.
 #[derive(Debug)]
-pub(super) struct CommandState {
+struct CommandState {
     /// `None` while the command waits in the queue or runs.
     ending: Option<JobEnding>,
     /// The number of the job that waits in the queue.
@@ -302,10 +302,10 @@ impl CommandState {
 }
 
 /// The most lines of the command in the text of a reply; its structured form has all of them.
-pub(super) const COMMAND_LINES: usize = 100;
+const COMMAND_LINES: usize = 100;
 
 /// Creates a reply with these fields, and the same as lines of text.
-pub(super) fn build_row_reply(rows: Vec<(&'static str, Value)>) -> DialectReply {
+fn build_row_reply(rows: Vec<(&'static str, Value)>) -> DialectReply {
     let text = rows.iter().map(|(name, value)| match *name {
         "Command" => trim_lines(&format_row(name, value), COMMAND_LINES),
         _ => format_row(name, value),
@@ -321,7 +321,7 @@ fn join_lines(text: &str) -> String {
 }
 
 /// The bytes of a page as text; invalid UTF-8 becomes `�`.
-pub(super) fn decode_page(page: &OutputPage) -> String {
+fn decode_page(page: &OutputPage) -> String {
     String::from_utf8_lossy(&page.bytes).into_owned()
 }
 
@@ -387,7 +387,7 @@ const STREAMS: [&str; 2] = [Stream::Stdout.name(), Stream::Stderr.name()];
 /// The most lines for the fields of a reply beside the command and the output.
 const OTHER_LINES: usize = 20;
 /// The most lines of output in a reply of this dialect: some clients show no more of it.
-pub(super) const OUTPUT_LINES: usize = MAX_LINES - COMMAND_LINES - OTHER_LINES;
+const OUTPUT_LINES: usize = MAX_LINES - COMMAND_LINES - OTHER_LINES;
 
 /// The smallest page: any UTF-8 character fits.
 const MIN_BYTES: u64 = 4;
@@ -491,11 +491,7 @@ pub(super) async fn read_page(
 }
 
 /// Returns the call that reads on after a page; `None` if the page ends with the stream.
-pub(super) fn format_next_call(
-    job: &JobHandle,
-    stream: Stream,
-    page: &OutputPage,
-) -> Option<String> {
+fn format_next_call(job: &JobHandle, stream: Stream, page: &OutputPage) -> Option<String> {
     let is_cut = page.span.has_more && page.span.end < page.span.total;
     let id = job.id();
     let stream = stream.name();

@@ -1,26 +1,34 @@
 //! Reading the part of a job's output that a reply shows: all of it if it is short, else its facts
-//! and its last lines; or a page, or a digest.
+//! and its last lines; or a page, or a digest, which is all its facts.
 
 use std::io;
-use std::ops::RangeInclusive;
+use std::sync::Arc;
 use std::time::Duration;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use rmcp::ErrorData;
+use rmcp::model::{ReadResourceResult, ResourceContents};
 
-use super::body::{LineSpan, OutputCut, OutputEncoding, ShownOutput, mark};
-use super::error::ToolError;
+use super::budget::ReplyFitter;
 use super::format::{count, size, thousands};
-use super::summary::{ShownFacts, summarize_and_count};
-use crate::mcp::snapshot::{JobSnapshot, State};
+use super::job_list::byte_range_fields;
+use super::shown_output::{
+    LineSpan, MAX_LISTED, OutputCut, SCREEN_ROWS, ShownFacts, ShownOutput, describe_binary,
+    line_counts, mark, one_line_summary, read_base64, read_hexdump, read_screen, read_text_page,
+    skipped_bytes, summarize_and_count, summary_fields, text_form,
+};
+use super::snapshot::{JobSnapshot, State, join_line, read_progress_line, verdict};
+use super::tool_reply::{DigestError, ToolError, ToolReply};
+use crate::ids::JobNumber;
+use crate::mcp::resources::{busy_error, find_job};
+use crate::mcp::settings::ResultFormat;
 use crate::outcome::Outcome;
 use crate::output::excerpt::{Budget, Excerpt, Section, excerpt, tail};
 use crate::output::summary::{Summary, is_progress_line};
-use crate::output::views::Charset;
 use crate::output::{
-    BlockingReader, LogPage, LogReader, PageEnd, PageRequest, SummaryLimits, SummaryRequest,
+    BlockingReader, LogReader, LogSummary, PageEnd, PageRequest, SummaryLimits, SummaryRequest,
     summarize, views,
 };
+use crate::service::{JobHandle, TenantClient};
 use crate::spec::Stream;
 
 /// The position at which a caller wants to start reading.
@@ -34,11 +42,6 @@ pub(crate) enum ReadPosition {
 
 /// Bytes from which the server decides whether output is text.
 const SNIFFED_BYTES: usize = 8 * 1024;
-
-/// Bytes of binary data in a hexdump; fewer if there is less room. A byte takes about five in a
-/// hexdump.
-const HEXDUMP_BYTES: RangeInclusive<usize> = 32..=256;
-const ROOM_PER_HEXDUMP_BYTE: usize = 8;
 
 /// The largest budget of a reply that is to be short. A caller who asks for more gets as much
 /// output as fits.
@@ -59,9 +62,6 @@ const LAST_LINES_SHARE: usize = 4;
 /// The most lines of a running job that a reply shows: its progress, not its log. A job in a
 /// terminal shows its screen.
 const RUNNING_LINES: usize = 20;
-/// The rows of a job's terminal.
-const SCREEN_ROWS: usize = 40;
-
 /// The output that a reply shows, unless its call asks for another place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct NewOutput {
@@ -273,9 +273,6 @@ pub(crate) async fn show_hexdump(
     read_page(job, log, request, read_hexdump).await
 }
 
-/// Bytes that are played on a screen. Most programs redraw it with far fewer.
-const SCREEN_BYTES: u64 = 256 * 1024;
-
 /// Reads the rows that a terminal shows now.
 pub(crate) async fn show_screen(
     job: &JobSnapshot,
@@ -284,48 +281,6 @@ pub(crate) async fn show_screen(
     budget: Budget,
 ) -> Result<ShownOutput, ToolError> {
     read(job, log, move |log| read_screen(log, stream, budget)).await
-}
-
-fn read_screen(
-    log: &BlockingReader,
-    stream: Option<Stream>,
-    budget: Budget,
-) -> io::Result<ShownOutput> {
-    let charset = log.charset()?;
-    let total = log.progress().total_bytes;
-    let from = charset.aligned(total.saturating_sub(SCREEN_BYTES));
-    let request =
-        PageRequest { from, to: u64::MAX, stream, max_bytes: SCREEN_BYTES as usize, max_lines: 0 };
-    let page = log.read_page_in(&request, charset)?;
-    let located = locate_page(log, &request, &page)?;
-    let options = views::ViewOptions {
-        ansi: views::Ansi::Strip,
-        fold: views::Fold::Off,
-        long: views::LongLines::Cut,
-    };
-    let text = views::render_text_in(page.bytes, charset, options).text;
-    let rows: Vec<&str> = text.split_inclusive('\n').collect();
-    let fitting = fit_last_rows(&rows, budget);
-    Ok(ShownOutput {
-        text: fitting.concat(),
-        spans: Vec::new(),
-        form: OutputEncoding::Screen,
-        ..located
-    })
-}
-
-/// Returns the last rows that fit the budget, at most those of a screen.
-fn fit_last_rows<'a, 'b>(rows: &'a [&'b str], budget: Budget) -> &'a [&'b str] {
-    let most = SCREEN_ROWS.min(budget.max_lines);
-    let mut room = budget.max_bytes;
-    let fits = |row: &&&str| {
-        let cost = (budget.cost)(row);
-        let fits = cost <= room;
-        room = room.saturating_sub(cost);
-        fits
-    };
-    let kept = rows.iter().rev().take(most).take_while(fits).count();
-    &rows[rows.len() - kept..]
 }
 
 fn render_excerpt(
@@ -367,19 +322,6 @@ fn span(log: &BlockingReader, excerpt: &Excerpt, section: &Section) -> io::Resul
     let Section { first_line: first, last_line: last, start, .. } = *section;
     let skipped_bytes = if start == excerpt.from { skipped_bytes(log, first, start)? } else { 0 };
     Ok(LineSpan { first, last, skipped_bytes })
-}
-
-/// Returns how many bytes of a line come before `start`, which is in that line; 0 if some of them
-/// are missing, because the reply reports gaps separately.
-fn skipped_bytes(log: &BlockingReader, line: u64, start: u64) -> io::Result<u64> {
-    let line_start = log.offset_of_line(line)?.unwrap_or(start).min(start);
-    let is_whole = log.missing_bytes(line_start..start) == 0;
-    Ok(if is_whole { start - line_start } else { 0 })
-}
-
-/// Returns the encoding: plain text, or text decoded from another character set.
-fn text_form(charset: Charset) -> OutputEncoding {
-    charset.name().map_or(OutputEncoding::Text, |charset| OutputEncoding::Decoded { charset })
 }
 
 /// Returns the section before the hidden part. If there was no room for one, the only section is
@@ -426,65 +368,6 @@ fn join_sections(excerpt: &Excerpt) -> (String, Option<OutputCut>) {
     (text, Some(cut))
 }
 
-pub(super) fn read_base64(log: &BlockingReader, request: &PageRequest) -> io::Result<ShownOutput> {
-    let page = log.read_page(request)?;
-    let text = STANDARD.encode(&page.bytes);
-    Ok(ShownOutput { text, form: OutputEncoding::Base64, ..locate_page(log, request, &page)? })
-}
-
-pub(super) fn read_hexdump(log: &BlockingReader, request: &PageRequest) -> io::Result<ShownOutput> {
-    let page = log.read_page(request)?;
-    let text = views::hexdump_extents(&log.read_extents(request, &page)?);
-    Ok(ShownOutput { text, form: OutputEncoding::Hexdump, ..locate_page(log, request, &page)? })
-}
-
-pub(super) fn read_text_page(
-    log: &BlockingReader,
-    request: &PageRequest,
-) -> io::Result<ShownOutput> {
-    let charset = log.charset()?;
-    let request = &PageRequest { from: charset.aligned(request.from), ..*request };
-    let page = log.read_page_in(request, charset)?;
-    if views::is_binary_in(&page.bytes, charset) {
-        return describe_binary(log, request, &page, request.max_bytes);
-    }
-    let options = views::ViewOptions { long: views::LongLines::KeepFirst, ..Default::default() };
-    let located = locate_page(log, request, &page)?;
-    let text = views::render_text_in(page.bytes, charset, options);
-    let bad_bytes = text.bad_bytes as u64;
-    let form = text_form(charset);
-    Ok(ShownOutput { text: text.text, bad_bytes, form, ..located })
-}
-
-/// Returns the position of a page; the caller fills in the text.
-fn locate_page(
-    log: &BlockingReader,
-    request: &PageRequest,
-    page: &LogPage,
-) -> io::Result<ShownOutput> {
-    let is_whole = page.start == 0 && page.end >= page.total_bytes;
-    let spans = if is_whole || page.bytes.is_empty() {
-        Vec::new()
-    } else {
-        let first = log.line_at(page.start)?;
-        let last = log.line_at(page.end - 1)?;
-        vec![LineSpan { first, last, skipped_bytes: skipped_bytes(log, first, page.start)? }]
-    };
-    Ok(ShownOutput {
-        text: String::new(),
-        facts: None,
-        spans,
-        cut: None,
-        start: page.start,
-        end: page.end,
-        end_kind: page.end_kind,
-        gap_bytes: page.gap_bytes,
-        bad_bytes: 0,
-        form: OutputEncoding::Text,
-        stream: request.stream,
-    })
-}
-
 /// Returns a description if the output is binary.
 fn describe_if_binary(
     log: &BlockingReader,
@@ -501,27 +384,6 @@ fn describe_if_binary(
     let page = log.read_page_in(&request, excerpt.charset)?;
     let is_binary = views::is_binary_in(&page.bytes, excerpt.charset);
     is_binary.then(|| describe_binary(log, &request, &page, budget.max_bytes)).transpose()
-}
-
-/// Describes a binary page. The description stands for all of its bytes, so that a reader who
-/// follows the cursor makes progress.
-fn describe_binary(
-    log: &BlockingReader,
-    request: &PageRequest,
-    page: &LogPage,
-    room: usize,
-) -> io::Result<ShownOutput> {
-    let mime = views::mime(&page.bytes).to_owned();
-    let amount = size(page.total_bytes.saturating_sub(page.start));
-    let dumped = (room / ROOM_PER_HEXDUMP_BYTE).clamp(*HEXDUMP_BYTES.start(), *HEXDUMP_BYTES.end());
-    let dump = views::hexdump(&page.bytes[..page.bytes.len().min(dumped)]);
-    Ok(ShownOutput {
-        text: format!("[binary output: {mime}, {amount}]\n{dump}"),
-        // Lines have no meaning in binary data.
-        spans: Vec::new(),
-        form: OutputEncoding::Binary { mime },
-        ..locate_page(log, request, page)?
-    })
 }
 
 /// Returns the first line of the reply to a read beyond the end.
@@ -544,7 +406,7 @@ pub(super) const BASE_MEMORY: usize = 2 * 1024 * 1024;
 /// Memory per byte of a page: as written, as text, and in the reply.
 const MEMORY_PER_BYTE: usize = 8;
 /// The time for a summary, beside the time of the disk.
-pub(super) const SUMMARY_TIME: Duration = Duration::from_secs(10);
+const SUMMARY_TIME: Duration = Duration::from_secs(10);
 /// The longest wait for memory.
 pub(super) const MEMORY_WAIT: Duration = Duration::from_secs(10);
 
@@ -584,11 +446,147 @@ async fn read_reserved<T: Send + 'static>(
     found.map_err(|source| ToolError::Read { job: job.job, source })
 }
 
+/// The longest text form of a digest, in bytes.
+const DIGEST_BYTES: usize = 3000;
+
+/// Renders the digest of a job's output from the request's offset on, with as many facts as fit.
+/// The output is scanned once.
+pub(crate) async fn show_digest(
+    job: &JobSnapshot,
+    log: &LogReader,
+    request: PageRequest,
+    fitter: &ReplyFitter,
+) -> Result<ToolReply, ToolError> {
+    let PageRequest { from, stream, .. } = request;
+    let limits = SummaryLimits { time: DIGEST_TIME, ..SummaryLimits::default() };
+    let wanted = SummaryRequest { stream, from, limits };
+    let found = read(job, log, move |log| summarize_and_count(log, &wanted)).await?;
+    let mut room = request.max_bytes.min(DIGEST_BYTES);
+    let mut listed = MAX_LISTED;
+    loop {
+        let reply = digest_reply(job, &found, from, room);
+        let reply = reply.with_field("digest", summary_fields(&found, listed));
+        let reply = fitter.prepare(reply);
+        if room == 0 || fitter.fits(&reply) {
+            return Ok(reply);
+        }
+        if listed > 0 {
+            listed /= 2;
+        } else {
+            room = room / 4 * 3;
+        }
+    }
+}
+
+/// The time for the middle of a large log, of a caller who asks for its digest.
+const DIGEST_TIME: Duration = Duration::from_secs(5);
+
+fn digest_reply(job: &JobSnapshot, log: &LogSummary, from: u64, room: usize) -> ToolReply {
+    let lines = count(log.summary.lines, "line", "lines");
+    let headline = format!("digest of {lines}{} · {}", scanned_note(log), verdict(job, None));
+    let facts = log.summary.text(room).lines;
+    let body = if facts.is_empty() { short_facts(&log.summary) } else { facts.join("\n") };
+    let hint = log.summary.errors.kinds.first().map(|error| {
+        let line = error.first.number;
+        format!("around an error: read_output(job={}, line={line})", job.job)
+    });
+    let end_kind = if job.output.closed { PageEnd::Complete } else { PageEnd::CaughtUp };
+    ToolReply::for_job(job, None, ResultFormat::Both)
+        .with_byte_range(byte_range_fields(from.min(log.end), log.end, end_kind))
+        .with_verdict(headline)
+        .with_body(body)
+        .with_hint(hint)
+}
+
+/// Formats the facts of which none is shown: the results of tools, or the numbers of lines.
+fn short_facts(summary: &Summary) -> String {
+    let found = one_line_summary(summary).or_else(|| line_counts(summary));
+    let other = match summary.has_failures() || summary.tools.iter().any(|it| !it.is_consistent) {
+        true => "something failed, but no report of it is certain: read the output",
+        false => "no errors, no warnings",
+    };
+    found.unwrap_or_else(|| other.to_owned())
+}
+
+/// Formats how much was scanned, if that is not everything.
+fn scanned_note(log: &LogSummary) -> String {
+    if log.complete {
+        return String::new();
+    }
+    format!(" ({} of it looked at)", size(log.scanned_bytes))
+}
+
+/// Summarises the whole output of a job.
+///
+/// # Errors
+/// Fails if other reads use the memory for it, or if the log cannot be read.
+pub(in crate::mcp) async fn read_summary(log: &LogReader) -> Result<Arc<LogSummary>, DigestError> {
+    let memory = log.reserve(BASE_MEMORY, MEMORY_WAIT).await?;
+    let limits = SummaryLimits { time: DIGEST_TIME, ..SummaryLimits::default() };
+    let request = SummaryRequest { stream: None, from: 0, limits };
+    let read = move |log: &BlockingReader| (summarize_and_count(log, &request), memory).0;
+    Ok(log.scan_for(SUMMARY_TIME, read).await?)
+}
+
+/// Returns the state of a job in one line: if it has ended, with the result of the tools in its
+/// output, else with its progress.
+pub(in crate::mcp) async fn status_line(now: &JobSnapshot, job: &JobHandle) -> String {
+    let result = match now.ending() {
+        Some(_) => read_result_line(job.output()).await,
+        None => None,
+    };
+    let last = match result {
+        Some(result) => Some(result),
+        None => read_progress_line(job.output()).await,
+    };
+    join_line(verdict(now, None), last)
+}
+
+/// Reads the result of the tools in an output, on one line.
+async fn read_result_line(log: &LogReader) -> Option<String> {
+    one_line_summary(&read_summary(log).await.ok()?.summary)
+}
+
+/// Reads the facts of a job's output as text, at most `max_bytes`. Returns `None` if the URI does not
+/// name a digest.
+pub(crate) async fn read_digest_resource(
+    client: &TenantClient,
+    uri: &str,
+    max_bytes: usize,
+) -> Option<Result<ReadResourceResult, ErrorData>> {
+    Some(read_facts(client, uri, parse_digest_uri(uri)?, max_bytes).await)
+}
+
+async fn read_facts(
+    client: &TenantClient,
+    uri: &str,
+    job: JobNumber,
+    max_bytes: usize,
+) -> Result<ReadResourceResult, ErrorData> {
+    let job = find_job(client, uri, job).await?;
+    let found = read_summary(job.output()).await.map_err(|error| match error {
+        DigestError::Busy(error) => busy_error(error),
+        DigestError::Find(_) | DigestError::Read(_) => {
+            ErrorData::internal_error(error.to_string(), None)
+        }
+    })?;
+    let facts = found.summary.text(max_bytes).lines.join("\n");
+    let text = client.redactor().mask_text(&facts).into_owned();
+    let contents = ResourceContents::text(text, uri).with_mime_type("text/plain");
+    Ok(ReadResourceResult::new(vec![contents]))
+}
+
+/// Returns the job whose digest this URI names.
+fn parse_digest_uri(uri: &str) -> Option<JobNumber> {
+    uri.strip_prefix("shellyard://jobs/")?.strip_suffix("/digest")?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mcp::reply::shown_output::OutputEncoding;
+    use crate::mcp::resources::TEMPLATES;
     use crate::output::{LogStorage, open_log};
-    use crate::spec::Stream;
 
     fn log_of(bytes: &[u8]) -> LogReader {
         let (mut writer, reader) =
@@ -679,5 +677,15 @@ mod tests {
             read_text_page(&log.blocking(), &request).unwrap().text,
             format!("{long}short\n")
         );
+    }
+
+    #[test]
+    fn a_uri_names_the_digest_of_a_job() {
+        let uri = TEMPLATES[4].replace("{job}", "12");
+        assert_eq!(parse_digest_uri(&uri), Some(JobNumber::new(12)));
+        for foreign in ["shellyard://jobs/12/output", "shellyard://jobs/x/digest", "file:///digest"]
+        {
+            assert_eq!(parse_digest_uri(foreign), None, "{foreign}");
+        }
     }
 }

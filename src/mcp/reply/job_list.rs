@@ -1,17 +1,24 @@
-//! Replies about several jobs: one part per job, and lists with one line per job.
+//! The state of jobs in replies: the structured form of one job, which has one flat shape for all tools,
+//! replies about several jobs with one part per job, and lists with one line per job.
+//!
+//! A field that does not apply is absent; no field is null.
 
 use rmcp::model::JsonObject;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::body::ShownOutput;
 use super::budget::json_size;
-use super::format::{count, exact, rough, shorten_to_line, size, thousands};
-use super::verdict::{ending_text, position_text, why_queued};
-use super::{structured, verdict};
-use crate::mcp::settings::ResultFormat;
-use crate::mcp::snapshot::{JobSnapshot, State};
-use crate::outcome::Outcome;
-use crate::service::FindError;
+use super::format::{count, exact, kill_note, rough, shorten_to_line, size, thousands};
+use super::shown_output::{OutputEncoding, ShownOutput, short_fields};
+use super::snapshot::{
+    JobSnapshot, SlotHolder, State, ending_text, position_text, verdict, why_queued,
+};
+use crate::confinement::GrantedConfinement;
+use crate::ids::JobId;
+use crate::mcp::resources;
+use crate::mcp::settings::{ResultFormat, ToolDialect};
+use crate::outcome::{JobEnding, LimitKind, Outcome, signal_name};
+use crate::output::PageEnd;
+use crate::service::{FindError, QueuePosition};
 use crate::spec::JobClient;
 
 /// The part of a reply about several jobs that is about one of them.
@@ -50,7 +57,7 @@ impl EventSign {
 impl ReplyPart {
     /// Creates the part for an existing job: its verdict, and its output if any is shown.
     pub(crate) fn for_job(job: &JobSnapshot, shown: Option<&ShownOutput>) -> Self {
-        let mut text = verdict::verdict(job, shown);
+        let mut text = verdict(job, shown);
         if let Some(shown) = shown {
             push_block(&mut text, &shown.body());
         }
@@ -68,7 +75,7 @@ impl ReplyPart {
 
     /// Creates a list entry: a line, and naming fields beside the usual ones.
     pub(crate) fn for_list(job: &JobSnapshot, line: String, names: JsonObject) -> Self {
-        let mut fields = structured::fields(job, None);
+        let mut fields = job_fields(job, None);
         fields.extend(names);
         Self { text: line, fields }
     }
@@ -129,7 +136,7 @@ impl ReplyPart {
 
 /// Returns the structured form of a job's state, with the shown output.
 fn fields_with_output(job: &JobSnapshot, shown: Option<&ShownOutput>) -> JsonObject {
-    let mut fields = structured::fields(job, shown);
+    let mut fields = job_fields(job, shown);
     if let Some(shown) = shown {
         fields.insert(shown.field().to_owned(), shown.head().into());
     }
@@ -230,15 +237,12 @@ fn state_parts(job: &JobSnapshot) -> Vec<String> {
                 parts.push(exact(job.elapsed));
             }
             parts.push(count(job.lines(), "line", "lines"));
-            parts.extend(format_survivors(job.survivors.len()));
+            let alive = job.survivors.len() as u64;
+            let processes = count(alive, "process", "processes");
+            parts.extend((alive > 0).then(|| format!("{processes} still running")));
             parts
         }
     }
-}
-
-fn format_survivors(processes: usize) -> Option<String> {
-    let processes = processes as u64;
-    (processes > 0).then(|| format!("{} still running", count(processes, "process", "processes")))
 }
 
 fn open_job_parts(word: &str, job: &JobSnapshot) -> Vec<String> {
@@ -260,6 +264,351 @@ pub(crate) fn clipped(name: &str) -> String {
         Some((end, _)) => {
             let missing = name[end..].chars().count() as u64;
             format!("{}… [+{} chars]", &name[..end], thousands(missing))
+        }
+    }
+}
+
+/// The most jobs with a line of their own.
+const MAX_LINES_OF_JOBS: usize = 3;
+/// The most further jobs that are named by their numbers.
+const MAX_NUMBERS: usize = 20;
+
+/// The call that follows a line about a job: one that the server offers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NextCall {
+    /// The native tools.
+    Native,
+    /// `read_shell_output`, beside `run_shell_command`.
+    ReadShellOutput,
+    /// The server offers no tool that takes the number of a job.
+    Hidden,
+}
+
+impl NextCall {
+    pub(crate) fn for_dialects(dialects: &[ToolDialect]) -> Self {
+        if dialects.contains(&ToolDialect::Native) {
+            Self::Native
+        } else if dialects.contains(&ToolDialect::RunShellCommand) {
+            Self::ReadShellOutput
+        } else {
+            Self::Hidden
+        }
+    }
+
+    /// Returns the call about one job.
+    fn for_job(self, job: &JobSnapshot) -> Option<String> {
+        let id = job.job;
+        match (self, &job.state) {
+            (Self::Native, State::Finished(_)) => Some(format!("read_output(job={id})")),
+            (Self::Native, State::Queued(_) | State::Running(_) | State::Stopping) => {
+                Some(format!("wait_jobs(jobs=[{id}])"))
+            }
+            (Self::ReadShellOutput, _) => Some(format!("read_shell_output(job={id})")),
+            (Self::Hidden, _) => None,
+        }
+    }
+
+    /// Returns the call about several jobs.
+    const fn for_jobs(self) -> Option<&'static str> {
+        match self {
+            Self::Native => Some("list_jobs()"),
+            Self::ReadShellOutput => Some("read_shell_output(job=…)"),
+            Self::Hidden => None,
+        }
+    }
+}
+
+/// Formats one line for each job, with the command that it runs; beyond a few, the last line has the
+/// numbers of the others. `None` if there is no job.
+pub(crate) fn format_unreported(jobs: &[(JobSnapshot, String)], next: NextCall) -> Option<String> {
+    let (first, others) = jobs.split_at(jobs.len().min(MAX_LINES_OF_JOBS));
+    let mut lines: Vec<String> =
+        first.iter().map(|(job, command)| format_unreported_job(job, command, next)).collect();
+    if !others.is_empty() {
+        let others: Vec<JobId> = others.iter().map(|(job, _)| job.job).collect();
+        let line = format!("{}, whose calls were given up too", format_numbers(&others));
+        lines.push(append_call(line, next.for_jobs()));
+    }
+    (!lines.is_empty()).then(|| lines.join("\n"))
+}
+
+fn format_unreported_job(job: &JobSnapshot, command: &str, next: NextCall) -> String {
+    let state = match &job.state {
+        State::Queued(None) => "is starting".to_owned(),
+        State::Queued(Some(_)) => "is still queued".to_owned(),
+        State::Running(_) => "is still running".to_owned(),
+        State::Stopping => "is being stopped".to_owned(),
+        State::Finished(ending) => format!("has ended, {}", ending_text(job, ending)),
+    };
+    let line = format!("job {} ({}) {state}", job.job, shorten_to_line(command));
+    append_call(line, next.for_job(job).as_deref())
+}
+
+fn append_call(line: String, call: Option<&str>) -> String {
+    match call {
+        Some(call) => format!("{line}: {call}"),
+        None => line,
+    }
+}
+
+/// Formats the numbers of jobs, such as `and jobs 4, 5`; beyond a bound they are counted.
+fn format_numbers(jobs: &[JobId]) -> String {
+    let numbers: Vec<String> = jobs.iter().take(MAX_NUMBERS).map(JobId::to_string).collect();
+    let word = if jobs.len() == 1 { "job" } else { "jobs" };
+    let others = match jobs.len().saturating_sub(MAX_NUMBERS) {
+        0 => String::new(),
+        others => format!(" and {} more", thousands(others as u64)),
+    };
+    format!("and {word} {}{others}", numbers.join(", "))
+}
+
+/// Returns the fields about a job and the position of its shown output. The output itself is not
+/// included, because it may be large.
+pub(crate) fn job_fields(job: &JobSnapshot, shown: Option<&ShownOutput>) -> JsonObject {
+    let mut fields = ReplyFields::default();
+    fields.put("job", job.job.number());
+    fields.put("state", state_word(&job.state));
+    if let Some(ending) = job.ending() {
+        put_outcome(&mut fields, ending, &job.survivors);
+    }
+    put_times(&mut fields, job);
+    match shown {
+        Some(shown) => put_output(&mut fields, shown),
+        None => put_unread_output(&mut fields, job),
+    }
+    fields.put("total_bytes", job.output.total_bytes);
+    fields.put("lines", job.lines());
+    fields.put_if(job.output.dropped_bytes > 0, "dropped_bytes", job.output.dropped_bytes);
+    if let Some(why) = job.output.dropped_why {
+        fields.put("dropped_why", why.word());
+    }
+    let removed = job.output.removed_bytes + job.output.cut_bytes;
+    fields.put_if(removed > 0, "removed_bytes", removed);
+    fields.put_if(job.waits_for_input(), "waiting_for_input", true);
+    if let Some(prompt) = &job.prompt {
+        fields.put("prompt", prompt.as_str());
+    }
+    fields.put_if(!job.survivors.is_empty(), "background_pids", job.survivors.clone());
+    fields.put("confinement", confinement_field(job.confinement, job.doubt.as_deref()));
+    fields.put("uri", resources::output_uri(job.job));
+    if let Some(trace_id) = job.trace_id {
+        fields.put("trace_id", trace_id.to_string());
+    }
+    fields.0
+}
+
+#[derive(Default)]
+struct ReplyFields(JsonObject);
+
+impl ReplyFields {
+    fn put(&mut self, name: &str, value: impl Into<Value>) {
+        self.0.insert(name.to_owned(), value.into());
+    }
+
+    fn put_if(&mut self, applies: bool, name: &str, value: impl Into<Value>) {
+        if applies {
+            self.put(name, value);
+        }
+    }
+}
+
+const fn state_word(state: &State) -> &'static str {
+    match state {
+        State::Queued(_) => "queued",
+        State::Running(_) => "running",
+        State::Stopping => "stopping",
+        State::Finished(_) => "finished",
+    }
+}
+
+fn put_outcome(fields: &mut ReplyFields, ending: &JobEnding, alive: &[u32]) {
+    fields.put("outcome", ending.outcome.word());
+    match &ending.outcome {
+        Outcome::Exited { code } => fields.put("exit_code", *code),
+        Outcome::Signaled { signal, .. } => fields.put("signal", signal_name(*signal)),
+        Outcome::FailedToStart(error) => {
+            fields.put("error", error.to_string());
+            fields.put("error_code", error.code());
+            return;
+        }
+        Outcome::Lost { why } => fields.put("error", why.as_str()),
+        Outcome::Stopped { by } => fields.put("stopped_by", by.word()),
+        Outcome::NotRun { by, .. } => {
+            fields.put("stopped_by", by.word());
+            fields.put("not_run", true);
+            return;
+        }
+        Outcome::Limit { which } => {
+            fields.put("limit", which.word());
+            if let LimitKind::Memory { peak, .. } = which {
+                fields.put("peak_memory_bytes", *peak);
+            }
+        }
+        Outcome::TimedOut { .. } => {}
+    }
+    if let Some(note) = ending.kill {
+        fields.put("killed", kill_note(note, alive));
+    }
+    fields.put_if(!ending.pipeline.is_empty(), "pipeline_exit_codes", ending.pipeline.clone());
+    fields.put("cpu_ms", millis(ending.usage.cpu));
+    // Every process uses memory: 0 means that it was not measured.
+    let max_rss = ending.usage.max_rss_bytes;
+    fields.put_if(max_rss > 0, "max_rss_bytes", max_rss);
+}
+
+/// `true` unless the outcome says that no process was started.
+const fn has_run(outcome: &Outcome) -> bool {
+    !matches!(outcome, Outcome::FailedToStart(_) | Outcome::NotRun { .. })
+}
+
+fn put_times(fields: &mut ReplyFields, job: &JobSnapshot) {
+    fields.put("queued_ms", millis(job.queued));
+    match &job.state {
+        State::Queued(place) => {
+            if let Some(place) = place {
+                put_queue_position(fields, place);
+                put_holders(fields, &job.slot_holders, place.held_by.others);
+            }
+        }
+        State::Running(liveness) => {
+            fields.put("elapsed_ms", millis(job.elapsed));
+            if let Some(liveness) = liveness {
+                fields.put("cpu_ms", millis(liveness.cpu));
+            }
+        }
+        State::Finished(ending) if !has_run(&ending.outcome) => {}
+        State::Stopping | State::Finished(_) => fields.put("elapsed_ms", millis(job.elapsed)),
+    }
+    if let (None, Some(quiet)) = (job.ending(), job.quiet_for) {
+        fields.put("last_output_ms_ago", millis(quiet));
+    }
+}
+
+fn put_queue_position(fields: &mut ReplyFields, place: &QueuePosition) {
+    fields.put("queue_position", place.position);
+    fields.put("queue_length", place.length);
+    fields.put("lane", place.lane.as_str());
+    fields.put("waits_for", place.waits_for.to_string());
+    if let Some(estimate) = place.estimate {
+        fields.put("estimated_start_ms", millis(estimate));
+    }
+}
+
+fn put_holders(fields: &mut ReplyFields, holders: &[SlotHolder], others: usize) {
+    let holder = |holder: &SlotHolder| {
+        let SlotHolder { job, command, elapsed, is_idle } = holder;
+        json!({
+            "job": job.number(),
+            "command": shorten_to_line(command),
+            "elapsed_ms": millis(*elapsed),
+            "idle": is_idle,
+        })
+    };
+    let named: Vec<Value> = holders.iter().map(holder).collect();
+    fields.put_if(!named.is_empty(), "held_by", named);
+    fields.put_if(others > 0, "held_by_others", others);
+}
+
+fn put_output(fields: &mut ReplyFields, shown: &ShownOutput) {
+    match &shown.form {
+        OutputEncoding::Text => {}
+        OutputEncoding::Decoded { charset } => fields.put("charset", charset.as_str()),
+        OutputEncoding::Base64 => fields.put("encoding", "base64"),
+        OutputEncoding::Hexdump => fields.put("encoding", "hexdump"),
+        OutputEncoding::Screen => fields.put("encoding", "screen"),
+        OutputEncoding::Binary { mime } => fields.put("mime", mime.as_str()),
+    }
+    put_byte_range(fields, shown.start, shown.end, shown.end_kind);
+    fields.put_if(shown.gap_bytes > 0, "gap_bytes", shown.gap_bytes);
+    fields.put_if(shown.bad_bytes > 0, "bad_bytes", shown.bad_bytes);
+    fields.put_if(shown.end_kind == PageEnd::More, "truncated", true);
+    if let Some(cut) = &shown.cut {
+        fields.put("tail", &shown.text[cut.tail..]);
+        fields.put("tail_bytes_start", cut.tail_bytes.start);
+    }
+    if let Some(facts) = &shown.facts {
+        fields.put("digest", short_fields(facts));
+    }
+}
+
+/// Adds the position of a job's output that is not shown: reading starts at 0.
+fn put_unread_output(fields: &mut ReplyFields, job: &JobSnapshot) {
+    let never_ran = job.ending().is_some_and(|ending| !has_run(&ending.outcome));
+    let end = match job.output.total_bytes {
+        0 if job.output.closed || never_ran => PageEnd::Complete,
+        0 => PageEnd::CaughtUp,
+        _ => PageEnd::More,
+    };
+    put_byte_range(fields, 0, 0, end);
+}
+
+/// Returns the byte range that a reply is about without showing the bytes.
+pub(super) fn byte_range_fields(start: u64, end: u64, end_kind: PageEnd) -> JsonObject {
+    let mut fields = ReplyFields::default();
+    put_byte_range(&mut fields, start, end, end_kind);
+    fields.0
+}
+
+fn put_byte_range(fields: &mut ReplyFields, start: u64, end: u64, end_kind: PageEnd) {
+    fields.put("bytes_start", start);
+    fields.put("bytes_end", end);
+    fields.put("end", end_word(end_kind));
+    fields.put_if(end_kind != PageEnd::Complete, "next_cursor", format!("bytes:{end}"));
+}
+
+const fn end_word(end: PageEnd) -> &'static str {
+    match end {
+        PageEnd::More => "more",
+        PageEnd::CaughtUp => "caught_up",
+        PageEnd::Complete => "complete",
+    }
+}
+
+pub(super) fn millis(time: std::time::Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Returns the sandbox of a job.
+pub(super) fn confinement_field(granted: GrantedConfinement, doubt: Option<&str>) -> Value {
+    let GrantedConfinement { requested, effective, backend } = granted;
+    let mut field = json!({
+        "profile": effective.profile.word(),
+        "network": effective.network.word(),
+        "backend": backend.word(),
+        "degraded": granted.is_degraded(),
+    });
+    if let Some(doubt) = doubt {
+        field["because"] = json!(doubt);
+    }
+    if granted.is_degraded() {
+        field["asked"] =
+            json!({"profile": requested.profile.word(), "network": requested.network.word()});
+    }
+    field
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_jobs_are_named_by_their_numbers_up_to_a_bound() {
+        let jobs: Vec<JobId> = (4..30).map(JobId::local).collect();
+        assert_eq!(format_numbers(&jobs[..1]), "and job 4");
+        assert_eq!(format_numbers(&jobs[..2]), "and jobs 4, 5");
+        assert!(format_numbers(&jobs).ends_with("22, 23 and 6 more"), "{}", format_numbers(&jobs));
+    }
+
+    #[test]
+    fn the_next_call_is_one_that_the_server_offers() {
+        use ToolDialect::{Execute, Native, RunShellCommand};
+        for (dialects, expected) in [
+            (&[Native][..], NextCall::Native),
+            (&[RunShellCommand, Native][..], NextCall::Native),
+            (&[Execute, RunShellCommand][..], NextCall::ReadShellOutput),
+            (&[Execute][..], NextCall::Hidden),
+        ] {
+            assert_eq!(NextCall::for_dialects(dialects), expected, "{dialects:?}");
         }
     }
 }

@@ -1,33 +1,23 @@
 //! Replies of the native tools: the only module that writes their text.
 //!
 //! The verdict comes first, then the body, then at most one `→` line. The structured form says the
-//! same in flat fields. Everything here is pure: a [`JobSnapshot`](super::snapshot::JobSnapshot)
-//! and a [`ShownOutput`] in, text and fields out.
+//! same in flat fields. A reply is rendered from a [`JobSnapshot`] and a [`ShownOutput`], which are
+//! plain data.
 
-mod body;
 mod budget;
-mod digest;
-mod error;
 mod excerpt;
 mod format;
 mod hint;
 mod job_list;
-mod reply_fitter;
 mod search;
-mod structured;
-mod summary;
+mod shown_output;
+mod snapshot;
 mod tool_reply;
-mod unreported;
-mod verdict;
 
-pub(super) use body::{SeenRanges, ShownOutput};
-pub(super) use budget::{MAX_LINES, TokenBudget, fair_shares, trim_lines};
-pub(super) use digest::{read_summary, show_digest, status_line};
-pub use error::DigestError;
-pub(super) use error::ToolError;
+pub(super) use budget::{MAX_LINES, ReplyFitter, TokenBudget, fair_shares, trim_lines};
 pub(super) use excerpt::{
-    NewOutput, ReadPosition, beyond_end_notice, show, show_base64, show_from, show_hexdump,
-    show_page, show_screen,
+    NewOutput, ReadPosition, beyond_end_notice, read_digest_resource, read_summary, show,
+    show_base64, show_digest, show_from, show_hexdump, show_page, show_screen, status_line,
 };
 pub(crate) use format::{count, thousands};
 pub(super) use hint::{
@@ -36,19 +26,17 @@ pub(super) use hint::{
     hint_silent_input,
 };
 pub(super) use job_list::{
-    EventSign, JobCounts, ReplyPart, client_fields, clipped, list_headline, list_line,
+    EventSign, JobCounts, NextCall, ReplyPart, client_fields, clipped, format_unreported,
+    list_headline, list_line,
 };
-pub(super) use reply_fitter::ReplyFitter;
 pub(super) use search::{
     JobMatches, SearchCall, SearchTotals, fit_listings, fit_overview, jobs_reply, matches_reply,
     query_reply,
 };
-pub(super) use summary::{MAX_LISTED, summary_fields};
-pub(super) use tool_reply::{PortStatus, ToolReply, mask, mask_value};
-pub(super) use unreported::{NextCall, format_unreported};
-pub(super) use verdict::{describe_stop, progress_line};
+pub(super) use shown_output::{MAX_LISTED, SeenRanges, ShownOutput, summary_fields};
+pub(super) use snapshot::{JobSnapshot, State, describe_stop, progress_line, read_last_line};
+pub use tool_reply::DigestError;
+pub(super) use tool_reply::{PortStatus, ToolError, ToolReply, mask, mask_value};
 
-#[cfg(test)]
-mod hint_tests;
 #[cfg(test)]
 mod tests;

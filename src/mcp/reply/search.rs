@@ -6,14 +6,13 @@ use std::ops::Range;
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 
-use super::body::{OutputEncoding, ShownOutput};
 use super::format::{count, rough, shorten_to_line, size, thousands};
 use super::job_list::ReplyPart;
+use super::shown_output::{OutputEncoding, ShownOutput};
+use super::snapshot::{JobSnapshot, State, ending_text, verdict};
 use super::tool_reply::ToolReply;
-use super::verdict::{ending_text, verdict};
 use crate::ids::JobId;
 use crate::mcp::settings::ResultFormat;
-use crate::mcp::snapshot::{JobSnapshot, State};
 use crate::output::json::{QueryInput, QueryResult};
 use crate::output::search::{FoundLine, SearchContext, SearchResult, SectionHead, Select};
 use crate::output::{PageEnd, PageRequest};
@@ -57,7 +56,7 @@ fn folded_matches(found: &SearchResult) -> u64 {
 }
 
 /// Returns the listing as the shown part of the output.
-pub(super) fn listing_output(found: &SearchResult, request: PageRequest) -> ShownOutput {
+fn listing_output(found: &SearchResult, request: PageRequest) -> ShownOutput {
     ShownOutput {
         start: request.from.min(found.searched_to),
         end: found.resume,
@@ -68,7 +67,7 @@ pub(super) fn listing_output(found: &SearchResult, request: PageRequest) -> Show
 }
 
 /// Says how far a search came if its time was over.
-pub(super) fn time_over_note(job: &JobSnapshot, found: &SearchResult) -> Option<String> {
+fn time_over_note(job: &JobSnapshot, found: &SearchResult) -> Option<String> {
     found.time_over.then(|| {
         let to = found.searched_to;
         let total = job.output.total_bytes.max(1);
@@ -84,12 +83,12 @@ fn searched_bytes(found: &SearchResult, from: u64) -> u64 {
 }
 
 /// Says how many bytes could not be searched because they are not kept.
-pub(super) fn missing_note(found: &SearchResult) -> Option<String> {
+fn missing_note(found: &SearchResult) -> Option<String> {
     (found.missing_bytes > 0).then(|| format!("{} not there to search", size(found.missing_bytes)))
 }
 
 /// Formats the count, as `1 of 12 lines matches`; of the lines of one stream, or from an offset on.
-pub(super) fn tally(found: &SearchResult, select: Select, request: PageRequest) -> String {
+fn tally(found: &SearchResult, select: Select, request: PageRequest) -> String {
     let lines = match request.stream {
         Some(stream) => {
             let one = format!("{} line", stream.name());
@@ -553,12 +552,7 @@ pub(crate) struct SearchCall {
 
 impl SearchCall {
     /// Formats the call that repeats this search in one job, from the start or from an offset on.
-    pub(super) fn call_text(
-        &self,
-        job: JobId,
-        stream: Option<Stream>,
-        cursor: Option<u64>,
-    ) -> String {
+    fn call_text(&self, job: JobId, stream: Option<Stream>, cursor: Option<u64>) -> String {
         let mut call = format!("read_output(job={job}, grep={}", self.quoted());
         // Writing to a string cannot fail.
         if let Some(context) = self.context {
@@ -649,31 +643,16 @@ mod tests {
         let long = SearchCall { pattern: "x".repeat(100_000), ..others };
         assert!(long.call_text(JobId::local(7), None, None).len() < 300);
     }
-}
 
-#[cfg(test)]
-mod found_jobs_tests {
-    use super::*;
-
-    fn search_result(lines: usize, bytes: usize) -> SearchResult {
+    /// A search that found so many lines of so many bytes.
+    fn found_lines(lines: usize, bytes: usize) -> SearchResult {
         let line = |number: u64| {
             let text = vec![b'x'; bytes];
             let offset = number * 1000;
             FoundLine { number, offset, is_match: true, text, section: None, alike: 0 }
         };
-        SearchResult {
-            lines: (1..=lines as u64).map(line).collect(),
-            last: Vec::new(),
-            context: SearchContext::Lines(0),
-            matches: lines as u64,
-            searched_lines: lines as u64,
-            searched_to: 0,
-            time_over: false,
-            missing_bytes: 0,
-            next: None,
-            resume: 0,
-            end_kind: PageEnd::Complete,
-        }
+        let found = lines as u64;
+        SearchResult { lines: (1..=found).map(line).collect(), ..search_result(found, found) }
     }
 
     #[track_caller]
@@ -691,17 +670,17 @@ mod found_jobs_tests {
 
     #[test]
     fn jobs_share_a_page_fairly_and_the_newest_is_always_shown() {
-        check(vec![search_result(3, 10), search_result(2, 10)], 10_000, 0, &[3, 2]);
+        check(vec![found_lines(3, 10), found_lines(2, 10)], 10_000, 0, &[3, 2]);
         check(
-            vec![search_result(1000, 92), search_result(2, 92), search_result(1000, 92)],
+            vec![found_lines(1000, 92), found_lines(2, 92), found_lines(1000, 92)],
             1360,
             0,
             &[4, 2, 4],
         );
-        check(vec![search_result(5, 92), search_result(5, 92)], 230, 0, &[1]);
-        check(vec![search_result(5, 500), search_result(5, 10)], 100, 0, &[1]);
+        check(vec![found_lines(5, 92), found_lines(5, 92)], 230, 0, &[1]);
+        check(vec![found_lines(5, 500), found_lines(5, 10)], 100, 0, &[1]);
         check(
-            vec![search_result(5, 10), search_result(5, 10), search_result(5, 10)],
+            vec![found_lines(5, 10), found_lines(5, 10), found_lines(5, 10)],
             10_000,
             5,
             &[2, 2, 1],
@@ -718,17 +697,17 @@ mod found_jobs_tests {
 
     #[test]
     fn an_overview_keeps_the_first_and_the_last_matches() {
-        let whole = overview(search_result(40, 92), 4000);
+        let whole = overview(found_lines(40, 92), 4000);
         assert_eq!((whole.lines.len(), whole.last.len(), whole.next), (40, 0, None));
-        let cut = overview(search_result(40, 92), 3000);
+        let cut = overview(found_lines(40, 92), 3000);
         assert_eq!((cut.lines.len(), cut.last.len(), cut.next), (25, 5, Some(26_000)));
         assert_eq!(cut.last[4].number, 40);
         assert!(listing(&cut).contains("\n… 10 more\n36: "));
-        let few = overview(search_result(3, 500), 600);
+        let few = overview(found_lines(3, 500), 600);
         assert_eq!((few.lines.len(), few.last.len(), few.next), (1, 0, Some(2000)));
-        let long = overview(search_result(8, 500), 600);
+        let long = overview(found_lines(8, 500), 600);
         assert_eq!((long.lines.len(), long.last.len(), long.next), (1, 0, Some(2000)));
-        let mut scanned = search_result(40, 92);
+        let mut scanned = found_lines(40, 92);
         (scanned.last, scanned.matches) = (scanned.lines.split_off(35), 1000);
         let scanned = overview(scanned, 3000);
         assert_eq!((scanned.lines.len(), scanned.last.len(), scanned.next), (25, 5, Some(26_000)));
@@ -737,7 +716,7 @@ mod found_jobs_tests {
 
     #[test]
     fn neighbouring_matches_of_a_section_have_one_head() {
-        let mut found = search_result(4, 1);
+        let mut found = found_lines(4, 1);
         let head = |text: &str| Some(SectionHead { number: 1, text: text.to_owned() });
         found.context = SearchContext::Section;
         (found.lines[1].section, found.lines[2].section) = (head("test a"), head("test a"));

@@ -5,24 +5,21 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::body::{LineSpan, OutputCut, OutputEncoding, ShownOutput};
 use super::excerpt::{ReadPosition, beyond_end_notice};
 use super::hint::{hint_after_page, hint_reused_key};
-use super::job_list::ReplyPart;
-use super::job_list::{JobCounts, list_headline, list_line};
-use super::summary::ShownFacts;
+use super::job_list::{
+    JobCounts, NextCall, ReplyPart, format_unreported, list_headline, list_line,
+};
+use super::shown_output::{LineSpan, OutputCut, OutputEncoding, ShownFacts, ShownOutput};
+use super::snapshot::{JobSnapshot, State, verdict};
 use super::tool_reply::ToolReply;
-use super::unreported::{NextCall, format_unreported};
-use super::verdict::verdict;
 use crate::confinement::{Backend, Confinement, GrantedConfinement, NetworkAccess, SandboxProfile};
 use crate::ids::JobId;
 use crate::mcp::settings::ResultFormat;
-use crate::mcp::snapshot::{JobSnapshot, State};
 use crate::outcome::{JobEnding, KillNote, LimitKind, Outcome, ResourceUsage, StartError, StopBy};
-use crate::output::LogSummary;
 use crate::output::redaction::Redactor;
 use crate::output::summary::Summarizer;
-use crate::output::{LogProgress, PageEnd};
+use crate::output::{LogProgress, LogSummary, PageEnd};
 use crate::service::{FindError, HoldingJobs, Liveness, QueuePosition, WaitsFor};
 use crate::spec::JobClient;
 

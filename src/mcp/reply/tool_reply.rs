@@ -1,21 +1,32 @@
-//! A whole reply, cut to its budget, and its result on the wire.
+//! A whole reply, cut to its budget, and its result on the wire; and the errors of the native tools,
+//! which become replies.
 
 use std::borrow::Cow;
+use std::io;
 use std::sync::OnceLock;
 
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
 use serde_json::Value;
+use thiserror::Error;
 
-use super::body::{OutputEncoding, ShownOutput};
-use super::budget::{MAX_LINES, TokenBudget, escaped_len};
-use super::budget::{json_size, trim_fields, trim_lines, trim_text};
-use super::hint::AnswerReason;
-use super::job_list::{EventSign, ReplyPart, block};
-use super::{hint, structured, verdict};
+use super::budget::{
+    MAX_LINES, TokenBudget, escaped_len, json_size, trim_fields, trim_lines, trim_text,
+};
+use super::hint::{AnswerReason, hint_after_job};
+use super::job_list::{EventSign, ReplyPart, block, job_fields, millis};
+use super::shown_output::{OutputEncoding, ShownOutput};
+use super::snapshot::{JobSnapshot, verdict};
+use crate::TaskLimit;
+use crate::ids::{JobId, JobNumber};
+use crate::mcp::args::ArgError;
+use crate::mcp::resources::CursorError;
 use crate::mcp::settings::ResultFormat;
-use crate::mcp::snapshot::JobSnapshot;
 use crate::outcome::Outcome;
+use crate::output::ReadBusy;
+use crate::output::json::QueryError;
+use crate::output::pattern::PatternError;
 use crate::output::redaction::Redactor;
+use crate::service::{FindError, InputError, StreamError, SubmitError};
 
 /// The reply of a tool: the verdict, the body, at most one `→` line, and the same in structured
 /// form.
@@ -69,18 +80,16 @@ impl ToolReply {
             job.ending().is_some_and(|ending| matches!(ending.outcome, Outcome::FailedToStart(_)));
         let is_exact = shown.as_ref().is_some_and(ShownOutput::is_encoded);
         Self {
-            verdict: verdict::verdict(job, shown.as_ref()),
+            verdict: verdict(job, shown.as_ref()),
             body: match &shown {
                 Some(shown) if shown.is_all_output() => ReplyBody::Output,
                 Some(shown) => ReplyBody::Text(shown.body()),
                 None => ReplyBody::Text(String::new()),
             },
-            hint: hint::hint_after_job(job, shown.as_ref(), &AnswerReason::JobState),
+            hint: hint_after_job(job, shown.as_ref(), &AnswerReason::JobState),
             fields: match format {
                 ResultFormat::Text => JsonObject::new(),
-                ResultFormat::Structured | ResultFormat::Both => {
-                    structured::fields(job, shown.as_ref())
-                }
+                ResultFormat::Structured | ResultFormat::Both => job_fields(job, shown.as_ref()),
             },
             output: shown.map(ReplyOutput::new),
             success: if failed { Success::Failed } else { Success::Done },
@@ -379,7 +388,7 @@ pub(in crate::mcp) fn mask_value(value: &mut Value, redactor: &Redactor) {
 
 /// The shown output of a reply. A page may be large: nothing here copies it.
 #[derive(Debug)]
-pub(super) struct ReplyOutput {
+struct ReplyOutput {
     field: &'static str,
     text: String,
     masking: Masking,
@@ -426,7 +435,7 @@ impl ReplyOutput {
     }
 
     /// Moves the output into the structured form.
-    pub(super) fn put_into(self, fields: &mut JsonObject) {
+    fn put_into(self, fields: &mut JsonObject) {
         fields.insert(self.field.to_owned(), self.text.into());
     }
 }
@@ -473,6 +482,102 @@ impl ToolReply {
     }
 }
 
+/// The reason why a tool could not do its work. A failing command is not an error.
+#[derive(Debug, Error)]
+pub(crate) enum ToolError {
+    #[error(transparent)]
+    Args(#[from] ArgError),
+    #[error(transparent)]
+    Find(#[from] FindError),
+    #[error(transparent)]
+    Stream(#[from] StreamError),
+    #[error("refused, nothing was run: {0}")]
+    Submit(#[from] SubmitError),
+    #[error(
+        "refused, nothing was done: this token may only look at jobs (role read-only); {tool} needs one with the role run"
+    )]
+    ReadOnly { tool: &'static str },
+    #[error(transparent)]
+    Input(#[from] InputError),
+    #[error(transparent)]
+    Cursor(#[from] CursorError),
+    #[error("cursor belongs to job {of}, not to job {job}; use a next_cursor that job {job} gave")]
+    ForeignCursor { job: JobId, of: JobNumber },
+    #[error(transparent)]
+    Pattern(#[from] PatternError),
+    #[error(transparent)]
+    Query(QueryError),
+    #[error("`{given}` is no address of a job's output; they read shellyard://jobs/12/output")]
+    BadUri { given: String },
+    #[error(
+        "a range in an address is for resources/read; leave ?start and end out and give cursor=\"bytes:N\" and max_bytes"
+    )]
+    UriRange,
+    #[error(transparent)]
+    Busy(#[from] ReadBusy),
+    #[error("the search broke off ({0}); try again, or search one job at a time")]
+    Search(#[source] io::Error),
+    #[error(
+        "the output of job {job} could not be read ({source}); it is still there if the disk is: try again"
+    )]
+    Read { job: JobId, source: io::Error },
+}
+
+/// The reason why the digest of a job cannot be given.
+#[derive(Debug, Error)]
+pub enum DigestError {
+    #[error(transparent)]
+    Find(#[from] FindError),
+    #[error(transparent)]
+    Busy(#[from] ReadBusy),
+    #[error("the output could not be read ({0}); check the disk, then try again")]
+    Read(#[from] io::Error),
+}
+
+impl From<QueryError> for ToolError {
+    fn from(error: QueryError) -> Self {
+        Self::Query(error.explain_no_thread(TaskLimit::explain))
+    }
+}
+
+impl ToolError {
+    /// Returns the stable code word of the error.
+    pub(crate) const fn code(&self) -> &'static str {
+        match self {
+            Self::Args(error) => error.code(),
+            Self::Find(error) => error.code(),
+            Self::Stream(error) => error.code(),
+            Self::Submit(error) => error.code(),
+            Self::ReadOnly { .. } => "forbidden",
+            Self::Input(error) => error.code(),
+            Self::Cursor(error) => error.code(),
+            Self::Pattern(error) => error.code(),
+            Self::Query(error) => error.code(),
+            Self::Busy(error) => error.code(),
+            Self::ForeignCursor { .. } => "foreign_cursor",
+            Self::BadUri { .. } => "bad_uri",
+            Self::UriRange => "uri_range",
+            Self::Search(_) | Self::Read { .. } => "read_failed",
+        }
+    }
+
+    pub(crate) fn into_reply(self) -> ToolReply {
+        if let Self::Read { job, source } = &self {
+            tracing::warn!(job_id = %job, error = %source, "output not readable");
+        }
+        let reply = ToolReply::failure(self.to_string(), self.code());
+        if let Self::Busy(_) = &self {
+            return reply.with_field("retry_after_ms", millis(ReadBusy::RETRY_AFTER));
+        }
+        let Self::Submit(refused) = &self else { return reply };
+        let reply = reply.with_field("outcome", "refused");
+        match refused.retry_after() {
+            Some(after) => reply.with_field("retry_after_ms", millis(after)),
+            None => reply,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::{Arc, LazyLock};
@@ -485,16 +590,13 @@ mod tests {
     use super::*;
     use crate::allocation_tests::{ThreadAllocations, count_allocations};
     use crate::confinement::GrantedConfinement;
-    use crate::ids::JobId;
     use crate::mcp::reply::ReplyFitter;
-    use crate::mcp::reply::excerpt::{
-        JobResult, read_base64, read_hexdump, read_result, read_text_page,
-    };
+    use crate::mcp::reply::excerpt::{JobResult, read_result};
     use crate::mcp::reply::hint::hint_after_page;
-    use crate::mcp::snapshot::State;
+    use crate::mcp::reply::shown_output::{read_base64, read_hexdump, read_text_page};
+    use crate::mcp::reply::snapshot::State;
     use crate::outcome::{JobEnding, ResourceUsage};
-    use crate::output::BlockingReader;
-    use crate::output::{LogReader, LogStorage, PageRequest, open_log};
+    use crate::output::{BlockingReader, LogReader, LogStorage, PageRequest, open_log};
     use crate::spec::Stream;
     use crate::trace::TraceContext;
 
@@ -723,7 +825,7 @@ mod tests {
     /// case.
     const BESIDE: usize = 512 * 1024;
 
-    type Show = fn(&BlockingReader, &PageRequest) -> std::io::Result<ShownOutput>;
+    type Show = fn(&BlockingReader, &PageRequest) -> io::Result<ShownOutput>;
 
     /// Measures the memory of one page, from the log to the result, on the second request: the
     /// first one compiles patterns.

@@ -27,10 +27,9 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::ids::JobId;
 use crate::mcp::approvals::ApprovalRetry;
 use crate::mcp::reply::{
-    CutWait, ReplyFitter, SeenRanges, ShownOutput, TokenBudget, ToolError, ToolReply,
+    CutWait, JobSnapshot, ReplyFitter, SeenRanges, ShownOutput, TokenBudget, ToolError, ToolReply,
 };
 use crate::mcp::settings::McpSettings;
-use crate::mcp::snapshot::JobSnapshot;
 use crate::output::{BlockingReader, LogReader, ReadBusy, ReadPermit, ScanDeadline, scan_with};
 use crate::service::{ApprovalQuestion, JobHandle, ParkedSubmission, ReportTo, TenantClient};
 
@@ -425,7 +424,7 @@ pub(crate) enum CancelIntent {
 
 impl CancelIntent {
     /// The sessions in which the client is told about a job that goes on.
-    pub(crate) const fn report_to(self) -> ReportTo {
+    const fn report_to(self) -> ReportTo {
         match self {
             Self::UserCancel | Self::ClientGaveUp => ReportTo::SameSession,
             Self::ClientHungUp => ReportTo::AnySession,

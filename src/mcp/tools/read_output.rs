@@ -7,13 +7,12 @@ use super::search::Grep;
 use crate::ids::JobNumber;
 use crate::mcp::args::{ArgError, ArgKind, ArgSpec, Args, ToolEffect, ToolSpec};
 use crate::mcp::reply::{
-    ReadPosition, ReplyFitter, SeenRanges, ShownOutput, TokenBudget, ToolError, ToolReply,
-    beyond_end_notice, hint_after_page, hint_after_unseen, query_reply, show_base64, show_digest,
-    show_hexdump, show_page, show_screen,
+    JobSnapshot, ReadPosition, ReplyFitter, SeenRanges, ShownOutput, TokenBudget, ToolError,
+    ToolReply, beyond_end_notice, hint_after_page, hint_after_unseen, query_reply, show_base64,
+    show_digest, show_hexdump, show_page, show_screen,
 };
 use crate::mcp::resources::{ByteRange, Cursor, OutputUri, ParsedCursor};
 use crate::mcp::settings::McpSettings;
-use crate::mcp::snapshot::JobSnapshot;
 use crate::output::json::{query_json, query_memory};
 use crate::output::search::ListingStyle;
 use crate::output::{BlockingReader, LogReader, PageRequest};
@@ -543,7 +542,7 @@ pub(super) async fn cursor_position(
 
 /// Returns the position of a line's first byte. The first line always exists, even if it is not
 /// written yet.
-pub(super) async fn line_position(line: u64, job: &JobHandle) -> Result<ReadPosition, ToolError> {
+async fn line_position(line: u64, job: &JobHandle) -> Result<ReadPosition, ToolError> {
     let offset = job.output().read_with(move |log| log.offset_of_line(line)).await;
     let offset = offset.map_err(|source| ToolError::Read { job: job.id(), source })?;
     Ok(match offset {
@@ -562,7 +561,7 @@ pub(super) fn start_offset(position: ReadPosition, log: &LogReader) -> u64 {
 }
 
 /// Returns the job, and the stream if any, that a URI names.
-pub(super) fn target_of_uri(uri: &str) -> Result<(JobNumber, Option<Stream>), ToolError> {
+fn target_of_uri(uri: &str) -> Result<(JobNumber, Option<Stream>), ToolError> {
     let given = || uri.chars().take(80).collect();
     let parsed_uri = OutputUri::parse(uri).map_err(|_| ToolError::BadUri { given: given() })?;
     match parsed_uri.range {

@@ -13,10 +13,9 @@ use crate::confinement::SandboxProfile;
 use crate::mcp::approvals::submit;
 use crate::mcp::args::{ArgError, ArgKind, ArgSpec, Args, ToolEffect, ToolSpec};
 use crate::mcp::reply::{
-    AnswerReason, NewOutput, PortStatus, ShownOutput, TimedOutWait, TokenBudget, ToolError,
-    ToolReply, hint_after_job, hint_missing_command, hint_reused_key, show,
+    AnswerReason, JobSnapshot, NewOutput, PortStatus, ShownOutput, TimedOutWait, TokenBudget,
+    ToolError, ToolReply, hint_after_job, hint_missing_command, hint_reused_key, show,
 };
-use crate::mcp::snapshot::JobSnapshot;
 use crate::outcome::StopBy;
 use crate::service::{
     Bound, ConfinementTerms, JobHandle, JobInput, LimitTerms, NetworkRule, StopRequest, Submission,

@@ -7,14 +7,12 @@ use std::ops::Range;
 use super::call::ToolCall;
 use crate::mcp::args::{ArgError, Args};
 use crate::mcp::reply::{
-    JobMatches, ReplyFitter, SearchCall, SearchTotals, ToolError, ToolReply, fit_listings,
-    fit_overview, jobs_reply, matches_reply,
+    JobMatches, JobSnapshot, ReplyFitter, SearchCall, SearchTotals, ToolError, ToolReply,
+    fit_listings, fit_overview, jobs_reply, matches_reply,
 };
-use crate::mcp::snapshot::JobSnapshot;
 use crate::output::pattern::LinePattern;
-use crate::output::search::search_each;
 use crate::output::search::{
-    ListingStyle, SearchContext, SearchRequest, SearchResult, Select, search,
+    ListingStyle, SearchContext, SearchRequest, SearchResult, Select, search, search_each,
 };
 use crate::output::{BlockingReader, LogReader, PageEnd, PageRequest, views};
 use crate::service::JobHandle;

@@ -18,9 +18,8 @@ use crate::ids::JobNumber;
 use crate::mcp::args::{ArgError, ArgKind, ArgSpec, Args, ToolEffect, ToolSpec};
 use crate::mcp::reply::{
     AnswerReason, EventSign, TimedOutWait, ToolError, ToolReply, hint_after_job, hint_silent_input,
-    progress_line, show_from,
+    progress_line, read_last_line, show_from,
 };
-use crate::mcp::snapshot::read_last_line;
 use crate::output::pattern::LinePattern;
 use crate::output::{LogReader, PageRequest};
 use crate::service::{EchoMode, JobHandle, JobInput, KeyPress, PromptRule, StdinEnd};
@@ -271,14 +270,14 @@ fn parse_input(mut args: Args) -> Result<JobInput, ArgError> {
 const CONTINUATIONS: [&str; 6] = ["...", ">", "...:", "...>", "->", "|"];
 
 /// The most output after the input in which its echo is looked for.
-pub(super) const ECHO_BYTES: usize = 64 * 1024;
+const ECHO_BYTES: usize = 64 * 1024;
 
 /// The most typed lines whose echo is looked for: each may be compared with each line of output.
 const MAX_TYPED_LINES: usize = 200;
 
 /// The echo to expect after some text was typed.
 #[derive(Debug, Default)]
-pub(super) struct TypedEcho {
+struct TypedEcho {
     mode: EchoMode,
     /// The visible characters of the lines that were typed with a newline.
     lines: Vec<String>,
@@ -305,7 +304,7 @@ impl TypedEcho {
     }
 
     /// Finds the echo in the output that followed when the text was typed.
-    pub(super) fn locate(&self, output: &[u8]) -> LocatedEcho {
+    fn locate(&self, output: &[u8]) -> LocatedEcho {
         let output = decode(output);
         let found = self.find_in(output);
         let leading_bytes =
@@ -316,7 +315,7 @@ impl TypedEcho {
     }
 
     /// `true` if there is more in the output than the echo.
-    pub(super) fn has_more_in(&self, output: &str) -> bool {
+    fn has_more_in(&self, output: &str) -> bool {
         let mut at = 0;
         let mut places = self.find_in(output);
         places.push(output.len()..output.len());
@@ -401,11 +400,11 @@ impl TypedEcho {
 
 /// The echo in some output.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct LocatedEcho {
+struct LocatedEcho {
     /// The length of the echo with which the output begins.
-    pub(super) leading_bytes: usize,
+    leading_bytes: usize,
     /// The visible characters of the lines of the echo that come after other output.
-    pub(super) later_lines: Vec<String>,
+    later_lines: Vec<String>,
 }
 
 /// Returns the output as text, without an incomplete last character; nothing if it has another
@@ -420,7 +419,7 @@ fn decode(output: &[u8]) -> &str {
 }
 
 /// Returns the text without these lines, given by their visible characters in order.
-pub(super) fn remove_lines(text: &str, lines: &[String]) -> String {
+fn remove_lines(text: &str, lines: &[String]) -> String {
     let mut lines = lines.iter().peekable();
     let kept = text
         .split_inclusive('\n')

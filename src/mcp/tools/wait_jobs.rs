@@ -18,11 +18,10 @@ use super::search::{MatchedLine, find_first_match};
 use crate::ids::{JobId, JobNumber};
 use crate::mcp::args::{ArgError, ArgKind, ArgSpec, Args, ToolEffect, ToolSpec};
 use crate::mcp::reply::{
-    AnswerReason, EventSign, NewOutput, PortStatus, ReplyPart, ShownOutput, TimedOutWait,
-    TokenBudget, ToolError, ToolReply, hint_after_jobs, hint_no_room, progress_line, show,
-    show_from,
+    AnswerReason, EventSign, JobSnapshot, NewOutput, PortStatus, ReplyPart, ShownOutput,
+    TimedOutWait, TokenBudget, ToolError, ToolReply, hint_after_jobs, hint_no_room, progress_line,
+    show, show_from,
 };
-use crate::mcp::snapshot::JobSnapshot;
 use crate::output::excerpt::Budget;
 use crate::output::pattern::LinePattern;
 use crate::service::{JobHandle, PromptRule, TenantClient};
@@ -464,9 +463,9 @@ pub(super) struct JobWait<'a> {
     pub(super) cursor: Option<u64>,
     /// The offset from which lines are searched: the cursor, else the first byte that no wait or
     /// read has shown. Those lines may have been written before the call.
-    pub(super) search_from: u64,
+    search_from: u64,
     /// `true` if the job had ended before the call.
-    pub(super) had_ended: bool,
+    had_ended: bool,
 }
 
 impl<'a> JobWait<'a> {
