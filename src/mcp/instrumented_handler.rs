@@ -82,8 +82,8 @@ impl InstrumentedHandler {
     {
         let cancelled = context.ct.clone();
         let operation = Operation::begin(info, &context);
-        context.extensions.insert(operation.context());
-        let log = operation.log_span().clone();
+        context.extensions.insert(operation.context.clone());
+        let log = operation.span.log_span().clone();
         // Boxed: otherwise every transport future would be as large as the largest request future.
         let result = catch_panic(Box::pin(handle(context))).instrument(log).await;
         operation.finish(match &result {
@@ -180,7 +180,7 @@ impl ServerHandler for InstrumentedHandler {
         let request = context.request_context();
         let operation =
             Operation::begin(self.request_info("subscriptions/listen", request), request);
-        let log = operation.log_span().clone();
+        let log = operation.span.log_span().clone();
         let result = catch_panic(Box::pin(self.handler.listen(context))).instrument(log).await;
         // It ends when the client closes the stream, which is not an error.
         operation.finish(result.is_err().then_some(ErrorType::Other));
@@ -228,20 +228,20 @@ impl NetworkTransport {
 
 /// The request that an operation is about.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct RequestInfo<'a> {
-    pub(super) method: &'a str,
+struct RequestInfo<'a> {
+    method: &'a str,
     /// The tool, for a `tools/call`.
-    pub(super) tool: Option<&'static str>,
-    pub(super) tenant: Option<TenantId>,
+    tool: Option<&'static str>,
+    tenant: Option<TenantId>,
     /// The transport label of requests that carry none.
-    pub(super) network: NetworkTransport,
+    network: NetworkTransport,
 }
 
 /// A request that is being answered. Dropping it without [`Operation::finish`], as cancellation
 /// may, records it as failed.
 #[derive(Debug)]
 #[must_use = "dropping the operation ends it"]
-pub(super) struct Operation {
+struct Operation {
     active: Option<ActiveOperation>,
     error: Option<ErrorType>,
     span: TraceSpan,
@@ -272,7 +272,7 @@ impl OperationContext {
 
 impl Operation {
     /// Starts an operation for a request.
-    pub(super) fn begin(info: RequestInfo<'_>, context: &RequestContext<RoleServer>) -> Self {
+    fn begin(info: RequestInfo<'_>, context: &RequestContext<RoleServer>) -> Self {
         let active = events::operation_started(info.method, info.tool);
         let name = match active.tool() {
             Some(tool) => format!("{} {tool}", active.method()),
@@ -287,18 +287,8 @@ impl Operation {
         Self { active: Some(active), error: Some(ErrorType::Other), span, context }
     }
 
-    /// The context that is put into the request's extensions.
-    pub(super) fn context(&self) -> OperationContext {
-        self.context.clone()
-    }
-
-    /// The span that log lines about this request belong to.
-    pub(super) const fn log_span(&self) -> &tracing::Span {
-        self.span.log_span()
-    }
-
     /// Marks the request as answered, with or without an error.
-    pub(super) fn finish(mut self, error: Option<ErrorType>) {
+    fn finish(mut self, error: Option<ErrorType>) {
         self.error = error;
     }
 }
@@ -444,7 +434,7 @@ mod tests {
             let info =
                 RequestInfo { method: "tools/call", tool, tenant, network: NetworkTransport::Pipe };
             let operation = Operation::begin(info, &context);
-            context.extensions.insert(operation.context());
+            context.extensions.insert(operation.context.clone());
             OperationContext::record_job(&context, JobId::local(7));
             OperationContext::record_job(&context, JobId::local(8));
             let begun_by = OperationContext::trace(&context).unwrap().begun_by;

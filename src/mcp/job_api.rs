@@ -11,7 +11,7 @@ use super::args::{ArgError, ArgKind, ArgSpec, Args, build_schema};
 use super::handler::Handler;
 use super::reply::{
     DigestError, JobSnapshot, MAX_LISTED, ReplyPart, State, ToolReply, client_fields, mask_value,
-    read_summary, summary_fields,
+    millis, read_summary, summary_fields,
 };
 use super::settings::ResultFormat;
 use super::tools::{read_terms, type_in};
@@ -449,7 +449,7 @@ fn process_fields(processes: Vec<ProcessInfo>) -> Value {
             "pid": process.pid,
             "parent_pid": process.parent,
             "command": process.command,
-            "cpu_ms": u64::try_from(process.cpu.as_millis()).unwrap_or(u64::MAX),
+            "cpu_ms": millis(process.cpu),
             "rss_bytes": process.rss_bytes,
         })
     };

@@ -169,15 +169,12 @@ enum ContentsError {
 /// Returns the list entries of these jobs' outputs.
 async fn build_resource_entries(jobs: &[JobHandle], redactor: &Redactor) -> Vec<Resource> {
     let logs: Vec<LogReader> = jobs.iter().map(|job| job.output().clone()).collect();
-    let mimes = |logs: &[BlockingReader]| logs.iter().map(|log| detect_mime(log).ok()).collect();
+    let detect_mime = |log: &BlockingReader| Some(views::mime(&read_head(log, None).ok()?));
+    let mimes = move |logs: &[BlockingReader]| logs.iter().map(detect_mime).collect();
     let mimes: io::Result<Vec<_>> = scan_with(&logs, Duration::ZERO, mimes).await;
     // Unreadable output is listed too; reading it reports the error.
     let mimes = mimes.unwrap_or_default().into_iter().chain(iter::repeat(None));
     jobs.iter().zip(mimes).map(|(job, mime)| build_resource_entry(job, mime, redactor)).collect()
-}
-
-fn detect_mime(log: &BlockingReader) -> io::Result<&'static str> {
-    Ok(views::mime(&read_head(log, None)?))
 }
 
 fn build_resource_entry(job: &JobHandle, mime: Option<&str>, redactor: &Redactor) -> Resource {

@@ -162,7 +162,7 @@ async fn run_manager(mut commands: mpsc::Receiver<SubscriptionCommand>) {
         };
         match command {
             Some(SubscriptionCommand::Follow(follower)) => {
-                let uri = follower.uri().to_owned();
+                let uri = follower.uri.clone();
                 let earlier = by_uri.insert(uri, followers.spawn(follower.run()));
                 earlier.iter().for_each(AbortHandle::abort);
             }
@@ -261,7 +261,7 @@ impl Notifier {
 }
 
 /// Notifies that jobs have appeared, at most once in ten seconds, until the client is gone.
-pub(super) async fn follow_list(mut new_jobs: watch::Receiver<()>, notifier: Notifier) {
+async fn follow_list(mut new_jobs: watch::Receiver<()>, notifier: Notifier) {
     while new_jobs.changed().await.is_ok() && notifier.notify_list_changed().await.is_ok() {
         sleep(LIST_NOTIFY_INTERVAL).await;
     }
@@ -282,7 +282,7 @@ struct OutputFollower {
 
 impl OutputFollower {
     /// Creates a follower; `permit` is its share of the connection's limit.
-    pub(super) fn new(
+    fn new(
         job: JobHandle,
         parsed_uri: OutputUri,
         notifier: Notifier,
@@ -309,15 +309,10 @@ impl OutputFollower {
         }
     }
 
-    /// The URI of the followed output.
-    pub(super) fn uri(&self) -> &str {
-        &self.uri
-    }
-
     /// Notifies when the output grew, at most once a second, and always that the job has ended; for
     /// a job that has already ended, at once. Returns when nothing more can come, or the client is
     /// gone.
-    pub(super) async fn run(self) {
+    async fn run(self) {
         let mut reported = OutputObservation { finished: false, closed: false, ..self.known };
         while !reported.is_over() {
             self.wait_for_change(reported).await;

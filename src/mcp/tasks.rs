@@ -28,7 +28,7 @@ use serde_json::Value;
 
 use super::approvals::{find_answer, has_answer, parked_status_line, question_requests};
 use super::handler::is_modern;
-use super::reply::{JobSnapshot, State, TokenBudget, ToolError, status_line};
+use super::reply::{JobSnapshot, State, TokenBudget, ToolError, millis, status_line};
 use super::settings::McpSettings;
 use super::tools::{CallFacts, LongRuns, ToolCall, reply_about_job, reply_or_failure};
 use crate::ids::JobId;
@@ -270,8 +270,8 @@ async fn build_job_task(
     let created = created.to_string();
     let changed = changed.to_string();
     let mut task = Task::new(id, phase.status(), created, changed).with_status_message(message);
-    task.ttl_ms = call.client.max_finished_age().map(to_millis);
-    task.poll_interval_ms = (phase == TaskPhase::Working).then(|| to_millis(poll_interval(age)));
+    task.ttl_ms = call.client.max_finished_age().map(millis);
+    task.poll_interval_ms = (phase == TaskPhase::Working).then(|| millis(poll_interval(age)));
     task
 }
 
@@ -317,9 +317,8 @@ fn build_parked_task(call: ToolCall<'_>, parked: &ParkedSubmission) -> Task {
     let message = call.client.redactor().mask_text(&parked_status_line(parked)).into_owned();
     let mut task = Task::new(id, TaskStatus::Working, since.clone(), since);
     task.status_message = Some(message);
-    task.ttl_ms = call.client.max_finished_age().map(to_millis);
-    task.poll_interval_ms =
-        (parked.state == ParkedState::Open).then(|| to_millis(MIN_POLL_INTERVAL));
+    task.ttl_ms = call.client.max_finished_age().map(millis);
+    task.poll_interval_ms = (parked.state == ParkedState::Open).then(|| millis(MIN_POLL_INTERVAL));
     task
 }
 
@@ -341,7 +340,7 @@ impl TaskTime {
             None => calendar.checked_sub(instant.duration_since(at)),
         };
         let since = moment.unwrap_or(calendar).duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self(to_millis(since))
+        Self(millis(since))
     }
 }
 
@@ -350,10 +349,6 @@ impl fmt::Display for TaskTime {
         let at = UNIX_EPOCH.checked_add(Duration::from_millis(self.0));
         f.write_str(&format_rfc3339(at.unwrap_or(UNIX_EPOCH)))
     }
-}
-
-fn to_millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -379,7 +374,7 @@ mod tests {
     #[test]
     fn the_poll_interval_grows_with_the_age_of_a_task() {
         for (age, wanted) in [(0, 1000), (10, 1000), (45, 4500), (86_400, 10_000)] {
-            assert_eq!(to_millis(poll_interval(Duration::from_secs(age))), wanted, "{age}");
+            assert_eq!(millis(poll_interval(Duration::from_secs(age))), wanted, "{age}");
         }
     }
 

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::run::{CapturedOutput, CapturedStream, DialectReply, SlotWait, submit, wait_for_end};
 use crate::mcp::args::{ArgError, ArgKind, ArgSpec, Args};
+use crate::mcp::reply::millis;
 use crate::mcp::tools::ToolCall;
 use crate::outcome::{JobEnding, Outcome, format_not_run};
 use crate::service::{JobHandle, Submission};
@@ -56,8 +57,7 @@ pub(in crate::mcp) async fn call(call: ToolCall<'_>, arguments: JsonObject) -> D
 
 async fn execute(call: ToolCall<'_>, arguments: JsonObject) -> Result<DialectReply, String> {
     let max_timeout = call.client.max_timeout();
-    let most = u64::try_from(max_timeout.as_millis()).unwrap_or(u64::MAX);
-    let submission = read_submission(arguments, most)?;
+    let submission = read_submission(arguments, millis(max_timeout))?;
     let submitted = submit(call, submission, SlotWait::AtMost(max_timeout)).await;
     let job = submitted.map_err(|error| format_failure(&error.to_string()))?;
     let ending =
@@ -130,7 +130,6 @@ fn build_fields(job: &JobHandle, ending: &JobEnding, output: &CapturedOutput) ->
         | Outcome::FailedToStart(_)
         | Outcome::Lost { .. } => Value::Null,
     };
-    let elapsed = u64::try_from(job.status().elapsed().as_millis()).unwrap_or(u64::MAX);
     let mut fields = JsonObject::new();
     fields.insert("stdout".into(), output.stdout.text().into());
     fields.insert("stderr".into(), output.stderr.text().into());
@@ -138,7 +137,7 @@ fn build_fields(job: &JobHandle, ending: &JobEnding, output: &CapturedOutput) ->
     fields.insert("timed_out".into(), matches!(ending.outcome, Outcome::TimedOut { .. }).into());
     fields.insert("stdout_truncated".into(), output.stdout.is_cut.into());
     fields.insert("stderr_truncated".into(), output.stderr.is_cut.into());
-    fields.insert("elapsed_ms".into(), elapsed.into());
+    fields.insert("elapsed_ms".into(), millis(job.status().elapsed()).into());
     fields
 }
 

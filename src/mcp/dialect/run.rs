@@ -362,7 +362,7 @@ impl DialectReply {
         [Some(&self.text), self.detail.as_ref()].into_iter().flatten().map(|words| match words {
             ReplyText::Plain(text) => text.clone(),
             ReplyText::Structured => {
-                to_json(self.structured.clone().unwrap_or_default()).to_string()
+                Value::Object(self.structured.clone().unwrap_or_default()).to_string()
             }
             ReplyText::Pretty(fields) => format_pretty(fields),
         })
@@ -378,7 +378,7 @@ impl DialectReply {
         if matches!(self.text, ReplyText::Pretty(_)) && !self.is_error {
             result.is_error = None;
         }
-        result.structured_content = self.structured.map(to_json);
+        result.structured_content = self.structured.map(Value::Object);
         result.meta = self.meta.map(MetaObject);
         result
     }
@@ -388,10 +388,6 @@ impl DialectReply {
 pub(super) fn format_pretty(fields: &JsonObject) -> String {
     // Texts as keys and values always become JSON.
     serde_json::to_string_pretty(fields).unwrap_or_default()
-}
-
-const fn to_json(fields: JsonObject) -> Value {
-    Value::Object(fields)
 }
 
 fn mask_fields(fields: &mut JsonObject, redactor: &Redactor) {

@@ -12,7 +12,7 @@ use super::run::{
     stream_to_end, submit,
 };
 use crate::mcp::args::{ArgError, ArgKind, ArgSpec, Args};
-use crate::mcp::reply::{describe_stop, mask};
+use crate::mcp::reply::{describe_stop, mask, millis};
 use crate::mcp::settings::{ResultFormat, ShellDialectSettings};
 use crate::mcp::tools::ToolCall;
 use crate::outcome::{JobEnding, Outcome, StartError, format_not_run, signal_name};
@@ -312,8 +312,7 @@ fn build_result(
         ["partial_stdout", "partial_stderr"]
     } else {
         put_ending(&mut fields, ending);
-        let elapsed = u64::try_from(job.status().elapsed().as_millis()).unwrap_or(u64::MAX);
-        fields.insert("execution_time_ms".into(), elapsed.into());
+        fields.insert("execution_time_ms".into(), millis(job.status().elapsed()).into());
         ["stdout", "stderr"]
     };
     let streams = [&output.stdout, &output.stderr];
@@ -382,9 +381,8 @@ fn put_ending(fields: &mut JsonObject, ending: &JobEnding) {
             Value::Null
         }
         Outcome::NotRun { waited, .. } => {
-            let waited = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
             fields.insert("not_run".into(), true.into());
-            fields.insert("waited_ms".into(), waited.into());
+            fields.insert("waited_ms".into(), millis(*waited).into());
             Value::Null
         }
         Outcome::TimedOut { .. }

@@ -59,6 +59,11 @@ pub(crate) fn soon(time: Duration) -> String {
     rough(Duration::from_secs(time.as_secs() + u64::from(time.subsec_nanos() > 0)).max(SECOND))
 }
 
+/// Returns a time in whole milliseconds.
+pub(crate) fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// Characters of a command in a line of text.
 const COMMAND_CHARS: usize = 100;
 /// Puts text on one line and shortens it.

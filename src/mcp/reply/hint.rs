@@ -159,7 +159,7 @@ fn hint_after_end(
         Some(_) | None => None,
     };
     let raise = job.limit.as_ref().and_then(|limit| hint_raise_limit(&ending.outcome, limit));
-    let withheld = shown.and_then(|shown| hint_withheld(job, shown.text()));
+    let withheld = shown.and_then(|shown| hint_withheld(job, &shown.text));
     let hints = [sandbox_hint(job, shown), withheld, raise, survivors_hint(job), rest];
     let hints: Vec<String> = hints.into_iter().flatten().collect();
     (!hints.is_empty()).then(|| hints.join("; "))
@@ -509,7 +509,7 @@ fn sandbox_hint(job: &JobSnapshot, shown: Option<&ShownOutput>) -> Option<String
     if !profile.restricts_files() && network != NetworkAccess::Off {
         return None;
     }
-    let text = shown?.text().to_lowercase();
+    let text = shown?.text.to_lowercase();
     let says = |signs: &[&str]| signs.iter().any(|sign| text.contains(sign));
     if profile.restricts_files() && says(&NO_WRITE) {
         let places = job.writable.iter().map(|path| path.display().to_string());

@@ -7,7 +7,7 @@ use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 
 use super::budget::json_size;
-use super::format::{count, exact, kill_note, rough, shorten_to_line, size, thousands};
+use super::format::{count, exact, kill_note, millis, rough, shorten_to_line, size, thousands};
 use super::shown_output::{OutputEncoding, ShownOutput, short_fields};
 use super::snapshot::{
     JobSnapshot, SlotHolder, State, ending_text, position_text, verdict, why_queued,
@@ -562,10 +562,6 @@ const fn end_word(end: PageEnd) -> &'static str {
         PageEnd::CaughtUp => "caught_up",
         PageEnd::Complete => "complete",
     }
-}
-
-pub(super) fn millis(time: std::time::Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Returns the sandbox of a job.

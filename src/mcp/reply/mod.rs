@@ -19,6 +19,7 @@ pub(super) use excerpt::{
     NewOutput, ReadPosition, beyond_end_notice, read_digest_resource, read_summary, show,
     show_base64, show_digest, show_from, show_hexdump, show_page, show_screen, status_line,
 };
+pub(super) use format::millis;
 pub(crate) use format::{count, thousands};
 pub(super) use hint::{
     AnswerReason, CutWait, TimedOutWait, hint_after_job, hint_after_jobs, hint_after_page,

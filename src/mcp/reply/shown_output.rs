@@ -112,10 +112,6 @@ pub(crate) enum OutputEncoding {
 }
 
 impl ShownOutput {
-    pub(crate) fn text(&self) -> &str {
-        &self.text
-    }
-
     /// `true` if this is the end of the shown text.
     pub(crate) fn ends_with(&self, text: &str) -> bool {
         self.text.trim_end().ends_with(text)

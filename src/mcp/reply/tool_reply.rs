@@ -12,8 +12,9 @@ use thiserror::Error;
 use super::budget::{
     MAX_LINES, TokenBudget, escaped_len, json_size, trim_fields, trim_lines, trim_text,
 };
+use super::format::millis;
 use super::hint::{AnswerReason, hint_after_job};
-use super::job_list::{EventSign, ReplyPart, block, job_fields, millis};
+use super::job_list::{EventSign, ReplyPart, block, job_fields};
 use super::shown_output::{OutputEncoding, ShownOutput};
 use super::snapshot::{JobSnapshot, verdict};
 use crate::TaskLimit;
@@ -140,11 +141,6 @@ impl ToolReply {
         Self { fields, success: Success::Failed, ..Self::plain(message, String::new()) }
     }
 
-    /// The text of the `→` line.
-    pub(crate) fn hint(&self) -> Option<&str> {
-        self.hint.as_deref()
-    }
-
     /// Replaces the `→` line.
     pub(crate) fn with_hint(mut self, hint: Option<String>) -> Self {
         self.hint = hint;
@@ -244,7 +240,7 @@ impl ToolReply {
         let mut room = usize::MAX;
         if self.text_size(format) > limit {
             self.verdict = trim_text(&self.verdict, limit / 2);
-            let hint = self.hint().map_or(0, |hint| hint.len() + "\n→ ".len());
+            let hint = self.hint.as_deref().map_or(0, |hint| hint.len() + "\n→ ".len());
             room = limit.saturating_sub(self.verdict.len() + hint + 1);
         }
         // Only the text; the structured form is cut differently.
@@ -262,7 +258,7 @@ impl ToolReply {
 
     fn with_output_as_field(mut self) -> Self {
         if let Some(output) = self.output.take() {
-            output.put_into(&mut self.fields);
+            self.fields.insert(output.field.to_owned(), output.text.into());
         }
         self
     }
@@ -275,7 +271,7 @@ impl ToolReply {
 
     /// The bytes that the hint adds to the structured form.
     fn json_hint_size(&self) -> usize {
-        self.hint().map_or(0, |hint| escaped_len(hint) + r#","hint":"""#.len())
+        self.hint.as_deref().map_or(0, |hint| escaped_len(hint) + r#","hint":"""#.len())
     }
 
     /// Masks secrets in the verdict, the body, the output and the fields, but not in the hint,
@@ -300,7 +296,7 @@ impl ToolReply {
     fn body(&self) -> &str {
         match &self.body {
             ReplyBody::Text(body) => body,
-            ReplyBody::Output => self.output.as_ref().map_or("", ReplyOutput::text),
+            ReplyBody::Output => self.output.as_ref().map_or("", |output| &output.text),
         }
     }
 
@@ -314,13 +310,14 @@ impl ToolReply {
     /// The pieces of the text, in order.
     fn pieces(&self) -> impl Iterator<Item = &str> {
         let body = block(self.body()).map(|body| ["\n", body]);
-        let hint = self.hint().map(|hint| ["\n→ ", hint]);
+        let hint = self.hint.as_deref().map(|hint| ["\n→ ", hint]);
         std::iter::once(self.verdict.as_str()).chain([body, hint].into_iter().flatten().flatten())
     }
 
     /// Converts the reply to a result on the wire, in this format.
     pub(crate) fn into_result(self, format: ResultFormat) -> CallToolResult {
-        let content = vec![ContentBlock::text(self.text_in(format))];
+        let text = if self.is_short_in(format) { self.verdict.clone() } else { self.text() };
+        let content = vec![ContentBlock::text(text)];
         let mut result = match self.success {
             Success::Done => CallToolResult::success(content),
             Success::Failed => CallToolResult::error(content),
@@ -335,10 +332,6 @@ impl ToolReply {
     /// clients show nothing else of it.
     fn is_short_in(&self, format: ResultFormat) -> bool {
         format == ResultFormat::Structured && self.success == Success::Done
-    }
-
-    fn text_in(&self, format: ResultFormat) -> String {
-        if self.is_short_in(format) { self.verdict.clone() } else { self.text() }
     }
 
     /// The size of the text in bytes.
@@ -405,7 +398,7 @@ enum Masking {
 }
 
 impl ReplyOutput {
-    pub(super) fn new(shown: ShownOutput) -> Self {
+    fn new(shown: ShownOutput) -> Self {
         let masking = if shown.is_encoded() { Masking::Done } else { Masking::Due };
         let field = shown.field();
         let is_base64 = matches!(shown.form, OutputEncoding::Base64);
@@ -415,12 +408,8 @@ impl ReplyOutput {
         Self { field, text, masking, escaped }
     }
 
-    pub(super) fn text(&self) -> &str {
-        &self.text
-    }
-
     /// Masks secrets; a second call does nothing.
-    pub(in crate::mcp) fn mask(&mut self, redactor: &Redactor) {
+    fn mask(&mut self, redactor: &Redactor) {
         if self.masking == Masking::Due {
             mask(&mut self.text, redactor);
             self.masking = Masking::Done;
@@ -429,14 +418,9 @@ impl ReplyOutput {
     }
 
     /// The bytes that the output adds to a structured form with other fields.
-    pub(super) fn json_size(&self) -> usize {
+    fn json_size(&self) -> usize {
         let escaped = self.escaped.get_or_init(|| escaped_len(&self.text));
         self.field.len() + escaped + r#""":"","#.len()
-    }
-
-    /// Moves the output into the structured form.
-    fn put_into(self, fields: &mut JsonObject) {
-        fields.insert(self.field.to_owned(), self.text.into());
     }
 }
 

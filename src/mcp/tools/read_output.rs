@@ -231,7 +231,7 @@ impl ReadStart {
     /// Moves on if there is nothing to show between two parts that the caller has seen; returns
     /// `true` if so.
     fn skip_empty(&mut self, request: &PageRequest, shown: &ShownOutput) -> bool {
-        let is_empty = shown.text().is_empty() && shown.end >= request.to;
+        let is_empty = shown.text.is_empty() && shown.end >= request.to;
         match self {
             Self::Unseen(seen) if is_empty => {
                 seen.add(request.from..shown.end);

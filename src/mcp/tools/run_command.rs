@@ -218,7 +218,7 @@ async fn hint_if_not_found(
     now: &JobSnapshot,
     shown: Option<&ShownOutput>,
 ) -> Option<String> {
-    let output = shown.map_or("", ShownOutput::text);
+    let output = shown.map_or("", |shown| &shown.text);
     let missing = client.explain_missing_command(job, now.ending()?, output).await?;
     Some(hint_missing_command(&missing))
 }

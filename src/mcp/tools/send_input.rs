@@ -217,7 +217,7 @@ impl Reaction<'_> {
                 // All that followed the input is shown.
                 shown.spans.clear();
             }
-            let is_silent = shown.text().trim().is_empty();
+            let is_silent = shown.text.trim().is_empty();
             let hint = if is_silent && now.waits_for_input() && !now.has_terminal {
                 Some(hint_silent_input(now.job))
             } else {

@@ -60,7 +60,7 @@ pub(in crate::mcp) async fn call(call: ToolCall<'_>, args: Args) -> Result<ToolR
     let limit = call.wait_limit(args.wait);
     let port = args.conditions.check_port(call.client).await;
     let ended = wait_for_jobs(call, &waits, args.mode, &args.conditions, port, limit).await;
-    let ids = collect_ids(&known);
+    let ids: Vec<JobId> = known.iter().map(JobHandle::id).collect();
     let reason = match ended.end {
         WaitEnd::Over => AnswerReason::WaitOver(TimedOutWait {
             consecutive: call.client.count_empty_wait(&ids),
@@ -90,10 +90,6 @@ fn find_search_start(args: &WaitJobsArgs, waits: &[JobWait<'_>]) -> Option<u64> 
         }
         _ => None,
     }
-}
-
-fn collect_ids(jobs: &[JobHandle]) -> Vec<JobId> {
-    jobs.iter().map(JobHandle::id).collect()
 }
 
 /// Returns the existing jobs, and reply parts for the missing ones.
