@@ -4,9 +4,9 @@
 use std::io;
 use std::ops::Range;
 
-use super::shared_log::LogProgress;
 use crate::page::whole_text_length;
 use crate::reader::BlockingReader;
+use crate::shared_log::LogProgress;
 use crate::summary_scan::read_last_states;
 use crate::views::{
     Ansi, Charset, Fold, LINE_CHARS, LongLines, RenderedLine, ViewOptions, render_lines,

@@ -29,18 +29,6 @@ const BLOCK: u64 = 128 * 1024;
 /// The smallest range. One character always fits, so every read makes progress.
 const MIN_RANGE: u64 = 4;
 
-impl LogProgress {
-    /// The kept bytes of one stream, or of both.
-    #[must_use]
-    pub const fn bytes_of(&self, stream: Option<Stream>) -> u64 {
-        match stream {
-            None => self.total_bytes,
-            Some(Stream::Stdout) => self.total_bytes - self.stderr_bytes,
-            Some(Stream::Stderr) => self.stderr_bytes,
-        }
-    }
-}
-
 /// Reads the bytes of a fixed range block by block, in bounded memory, without those in holes. The
 /// bytes stay readable, whatever happens to the log meanwhile.
 #[derive(Debug)]
@@ -110,14 +98,6 @@ impl RawBlocks {
         self.left -= wanted as u64;
         Ok(Some(block))
     }
-
-    fn read_all(mut self) -> io::Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        while let Some(block) = self.read_block()? {
-            bytes.extend_from_slice(&block);
-        }
-        Ok(bytes)
-    }
 }
 
 /// The range of a log or stream to read.
@@ -177,14 +157,6 @@ impl LogReader {
 }
 
 impl BlockingReader {
-    fn raw_blocks(&self, stream: Option<Stream>, range: Range<u64>) -> io::Result<RawBlocks> {
-        let log = self.freeze();
-        if log.first_hole(stream, range.clone())?.is_some() {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        log.open_blocks(stream, range)
-    }
-
     /// Prepares to read as many bytes as the range has, from its start on.
     fn open_blocks(&self, stream: Option<Stream>, range: Range<u64>) -> io::Result<RawBlocks> {
         let at = match stream {
@@ -201,7 +173,16 @@ impl BlockingReader {
         stream: Option<Stream>,
         range: Range<u64>,
     ) -> io::Result<Vec<u8>> {
-        self.raw_blocks(stream, range)?.read_all()
+        let log = self.freeze();
+        if log.first_hole(stream, range.clone())?.is_some() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let mut blocks = log.open_blocks(stream, range)?;
+        let mut bytes = Vec::new();
+        while let Some(block) = blocks.read_block()? {
+            bytes.extend_from_slice(&block);
+        }
+        Ok(bytes)
     }
 
     /// Reads one range. Repeated with `start` set to the last `end`, this returns every byte
@@ -231,7 +212,7 @@ impl BlockingReader {
             BytesAfterPage::Open
         };
         let range = start..start.saturating_add(limit);
-        let mut bytes = log.raw_blocks(request.stream, range)?.read_all()?;
+        let mut bytes = log.read_positions(request.stream, range)?;
         let (kept, end_kind) = cut_page(&bytes, Charset::Utf8, 0, rest);
         bytes.truncate(kept);
         let end = start + kept as u64;
@@ -473,7 +454,7 @@ mod tests {
                 let at = |share: f64| (share * (view.len() + 1) as f64) as usize;
                 let start = at(ends.0.min(ends.1));
                 let end = at(ends.0.max(ends.1));
-                let read = reader.blocking().raw_blocks(stream, start as u64..end as u64).unwrap().read_all().unwrap();
+                let read = reader.blocking().read_positions(stream, start as u64..end as u64).unwrap();
                 prop_assert_eq!(&read, &view[start..end]);
             }
         }

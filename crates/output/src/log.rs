@@ -1,6 +1,5 @@
 //! The writer side of a log.
 
-use std::fs::File;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::os::unix::fs::FileExt;
@@ -11,18 +10,19 @@ use memchr::memchr_iter;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::sleep;
 
-use super::durable_writer::{DurableBytes, DurableWriter, Spliced, WritePlace, push_bounded};
-use super::index::GapKind;
-use super::segment::{LogSegment, SegmentStore};
-use super::shared_log::{KeepOutput, LogContent, LogProgress, PublishedProgress, SharedLog};
 use crate::Stream;
 use crate::counters::{DropReason, SpillOperation, Tier};
-use crate::durable_writer::{PipeState, StoredPrefix, drop_reason, pipe_state, write_prefix};
-use crate::index::{LogPosition, RECORD_BYTES, StreamRun};
+use crate::durable_writer::{
+    DurableBytes, DurableWriter, PipeState, Spliced, StoredPrefix, WritePlace, drop_reason,
+    pipe_state, push_bounded, write_prefix,
+};
+use crate::index::{GapKind, LogPosition, RECORD_BYTES, StreamRun};
 use crate::positions::{PositionRecord, PositionWriter};
 use crate::quota::TenantQuota;
 use crate::reader::LogReader;
+use crate::segment::{LogSegment, SegmentStore};
 use crate::server_dir::LogName;
+use crate::shared_log::{KeepOutput, LogContent, LogProgress, PublishedProgress, SharedLog};
 use crate::spill::{SpillDir, SpillFile};
 
 /// The largest block that is stored at once.
@@ -439,22 +439,16 @@ impl LogWriter {
     }
 
     fn write(&self, file: &SpillFile, bytes: &[u8]) -> StoredPrefix {
-        match file.open() {
-            Ok(file) => self.write_open(&file, bytes),
-            Err(error) => StoredPrefix::partial(0, drop_reason(&error)),
-        }
-    }
-
-    fn write_open(&self, file: &File, bytes: &[u8]) -> StoredPrefix {
         let position = self.segment.position(self.now.total_bytes);
-        // A write past the end of a truncated file would hide the truncation.
-        let looked = match file.metadata() {
-            Ok(metadata) if metadata.len() < position => self.segment.detect_file_cut(),
-            Ok(_) => Ok(()),
-            Err(error) => Err(error),
-        };
-        match looked {
-            Ok(()) => write_prefix(file, bytes, position, self.settings.spill_dir.counters()),
+        let opened = file.open().and_then(|file| {
+            // A write past the end of a truncated file would hide the truncation.
+            if file.metadata()?.len() < position {
+                self.segment.detect_file_cut()?;
+            }
+            Ok(file)
+        });
+        match opened {
+            Ok(file) => write_prefix(&file, bytes, position, self.settings.spill_dir.counters()),
             Err(error) => StoredPrefix::partial(0, drop_reason(&error)),
         }
     }

@@ -7,9 +7,6 @@ use std::time::{Duration, Instant};
 
 use tokio::task::spawn_blocking;
 
-use super::recovery::ClosedLog;
-use super::segment::LogExtent;
-use super::shared_log::{LogProgress, LogSnapshot, SharedLog};
 use crate::Stream;
 use crate::chunks::{Direction, LogChunks};
 use crate::compression::{CompressionTask, LogCompressor};
@@ -17,6 +14,8 @@ use crate::page::{
     BytesAfterPage, LogPage, PageEnd, PageRequest, TailLimits, cut_page, tail_start,
 };
 use crate::read_memory::{ReadBusy, ReadFrom, ReadPermit};
+use crate::recovery::ClosedLog;
+use crate::shared_log::{LogProgress, LogSnapshot, SharedLog};
 use crate::views::{Charset, SAMPLE_BYTES};
 
 /// The largest log that threads of the runtime read themselves, if it is in memory.
@@ -541,23 +540,13 @@ fn count_stream_bytes(
     Ok(bytes)
 }
 
-impl LogExtent {
-    /// Bytes of a stream in the log before this extent.
-    const fn stream_bytes_before(&self, stream: Stream) -> u64 {
-        match stream {
-            Stream::Stdout => self.range.start - self.stderr_bytes,
-            Stream::Stderr => self.stderr_bytes,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    use super::super::{LogStorage, open_log};
     use super::*;
+    use crate::{LogStorage, open_log};
 
     fn any_stream() -> impl Strategy<Value = Stream> {
         prop_oneof![Just(Stream::Stdout), Just(Stream::Stderr)]

@@ -12,7 +12,7 @@ use memchr::memmem;
 use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 use thiserror::Error;
 
-use super::secret_detection::{FORMS, PRIVATE_KEY, any_form, find_secrets};
+use crate::secret_detection::{FORMS, PRIVATE_KEY, any_form, find_secrets};
 
 /// The text that replaces a secret.
 const MASK: &str = "[redacted]";

@@ -6,14 +6,16 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::compression::{CompressedLog, UncompressedLog};
-use super::counters::{DropReason, SpillOperation, Tier};
-use super::durable_writer::DurableBytes;
-use super::index::{FileCut, LogPosition, NumberedRun, RunIndex, StreamRun};
-use super::positions::{ScanRange, scan_segment};
-use super::quota::QuotaCharge;
-use super::server_dir::DiskWatch;
-use super::spill::{SpillDir, SpillFile};
+use memchr::memchr_iter;
+
+use crate::compression::{CompressedLog, UncompressedLog};
+use crate::counters::{DropReason, SpillOperation, Tier};
+use crate::durable_writer::DurableBytes;
+use crate::index::{FileCut, LogPosition, NumberedRun, RunIndex, Stream, StreamRun};
+use crate::positions::{ScanRange, scan_segment};
+use crate::quota::QuotaCharge;
+use crate::server_dir::DiskWatch;
+use crate::spill::{SpillDir, SpillFile};
 
 /// A contiguous range of a segment's bytes that can be read.
 #[derive(Debug, Clone)]
@@ -44,6 +46,39 @@ impl LogExtent {
         (self.lines, self.stderr_bytes) = (place.lines, place.stderr_bytes);
         self.continuity = Continuity::AfterGap;
         Some(before).filter(|before| !before.range.is_empty())
+    }
+
+    /// Bytes of a stream in the log before this extent.
+    pub(crate) const fn stream_bytes_before(&self, stream: Stream) -> u64 {
+        match stream {
+            Stream::Stdout => self.range.start - self.stderr_bytes,
+            Stream::Stderr => self.stderr_bytes,
+        }
+    }
+
+    /// Finished lines in the log before an offset in this extent, or at its end.
+    pub(crate) fn lines_before(&self, offset: u64) -> io::Result<u64> {
+        let Some((_, run)) = self.segment.find_run(|run| run.offset < offset)? else {
+            return Ok(self.lines);
+        };
+        if run.offset < self.range.start {
+            return Ok(self.lines);
+        }
+        let bytes = self.segment.read(run.offset..offset.min(run.end()))?;
+        Ok(run.line + memchr_iter(b'\n', &bytes).count() as u64)
+    }
+
+    /// The offset after this many newlines of the log, which must be more than come before this
+    /// extent. The end of the extent if there are fewer.
+    pub(crate) fn offset_of_line_after(&self, newlines: u64) -> io::Result<u64> {
+        // The wanted newline is in the last run that begins before it.
+        let found = self.segment.find_run(|run| run.line < newlines)?;
+        let Some((_, run)) = found.filter(|(_, run)| run.offset < self.range.end) else {
+            return Ok(self.range.end);
+        };
+        let bytes = self.segment.read(run.offset..run.end().min(self.range.end))?;
+        let newline = memchr_iter(b'\n', &bytes).nth((newlines - run.line - 1) as usize);
+        Ok(newline.map_or(self.range.end, |position| run.offset + position as u64 + 1))
     }
 }
 

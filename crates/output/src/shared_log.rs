@@ -8,16 +8,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
-use memchr::memchr_iter;
 use shellyard_summary::Summary;
 use tokio::sync::watch;
 
-use super::counters::DropReason;
-use super::index::{GapKind, Gaps, LogPosition, LostBytes, WriteTimes};
-use super::quota::TenantQuota;
-use super::segment::{Continuity, LogExtent, LogSegment};
-use super::spill::SpillDir;
-use super::views::Charset;
+use crate::counters::DropReason;
+use crate::index::{GapKind, Gaps, LogPosition, LostBytes, Stream, WriteTimes};
+use crate::quota::TenantQuota;
+use crate::segment::{Continuity, LogExtent, LogSegment};
+use crate::spill::SpillDir;
+use crate::views::Charset;
 
 /// Segments after the head that are kept. All but the newest are full, and together they hold at
 /// least the tail that is to be kept.
@@ -51,6 +50,16 @@ pub struct LogProgress {
 }
 
 impl LogProgress {
+    /// The kept bytes of one stream, or of both.
+    #[must_use]
+    pub const fn bytes_of(&self, stream: Option<Stream>) -> u64 {
+        match stream {
+            None => self.total_bytes,
+            Some(Stream::Stdout) => self.total_bytes - self.stderr_bytes,
+            Some(Stream::Stderr) => self.stderr_bytes,
+        }
+    }
+
     /// Bytes that the job wrote, kept or not.
     #[must_use]
     pub const fn written_bytes(&self) -> u64 {
@@ -501,33 +510,6 @@ impl LogSnapshot {
         let is_before = |extent: &&LogExtent| extent.lines < newlines;
         let Some(extent) = self.extents.iter().rev().find(is_before) else { return Ok(0) };
         extent.offset_of_line_after(newlines)
-    }
-}
-
-impl LogExtent {
-    /// Finished lines in the log before an offset in this extent, or at its end.
-    fn lines_before(&self, offset: u64) -> io::Result<u64> {
-        let Some((_, run)) = self.segment.find_run(|run| run.offset < offset)? else {
-            return Ok(self.lines);
-        };
-        if run.offset < self.range.start {
-            return Ok(self.lines);
-        }
-        let bytes = self.segment.read(run.offset..offset.min(run.end()))?;
-        Ok(run.line + memchr_iter(b'\n', &bytes).count() as u64)
-    }
-
-    /// The offset after this many newlines of the log, which must be more than come before this
-    /// extent. The end of the extent if there are fewer.
-    fn offset_of_line_after(&self, newlines: u64) -> io::Result<u64> {
-        // The wanted newline is in the last run that begins before it.
-        let found = self.segment.find_run(|run| run.line < newlines)?;
-        let Some((_, run)) = found.filter(|(_, run)| run.offset < self.range.end) else {
-            return Ok(self.range.end);
-        };
-        let bytes = self.segment.read(run.offset..run.end().min(self.range.end))?;
-        let newline = memchr_iter(b'\n', &bytes).nth((newlines - run.line - 1) as usize);
-        Ok(newline.map_or(self.range.end, |position| run.offset + position as u64 + 1))
     }
 }
 

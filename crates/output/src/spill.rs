@@ -596,8 +596,8 @@ mod tests {
     use rustix::fs::mkfifoat;
     use rustix::process::{Resource, getrlimit};
 
-    use super::super::{LogReader, LogStorage, PageRequest, Stream, open_log};
     use super::*;
+    use crate::{LogReader, LogStorage, PageRequest, Stream, open_log};
 
     const LONG: Duration = Duration::from_secs(60);
 
