@@ -31,7 +31,9 @@ pub(super) fn find_upstream(
     refuse_server_flags(flags)?;
     let settings = &loaded.settings;
     let wanted = flags.connect.as_ref().and_then(Option::as_deref);
-    let client = new_client(wanted, flags.token.as_deref(), settings, environment)?;
+    let target = parse_target(wanted, settings)?;
+    let token = find_token(flags.token.as_deref(), environment)?;
+    let client = ServerClient::new(target, token)?;
     let launch = if flags.ensure_server {
         Some(plan_launch(flags, client.target(), settings, environment)?)
     } else {
@@ -75,18 +77,8 @@ fn with_current_directory(client: ServerClient) -> Result<ServerClient, AppError
     Ok(client.with_header(DIRECTORY_HEADER, value))
 }
 
-/// Creates a client of the server at `wanted`; `None` = the server of these settings.
-fn new_client(
-    wanted: Option<&str>,
-    token_file: Option<&Path>,
-    settings: &Settings,
-    environment: &Environment,
-) -> Result<ServerClient, AppError> {
-    let target = parse_target(wanted, settings)?;
-    Ok(ServerClient::new(target, find_token(token_file, environment)?)?)
-}
-
-/// Creates a client for a verb of a person: the token of the environment is for servers elsewhere.
+/// Creates a client of the server at `wanted` (`None` = the server of these settings) for a verb of a
+/// person: the token of the environment is for servers elsewhere.
 pub(super) fn new_verb_client(
     wanted: Option<&str>,
     token_file: Option<&Path>,

@@ -21,7 +21,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::error::AppError;
-use super::{module_settings, rules};
+use super::rules;
 use crate::config::{Environment, Settings};
 use crate::http::{InheritedListeners, Server, ServerGeneration, UpgradeControl};
 use crate::journal::{Journal, JournalCounts, JournalError, JournalHealth};
@@ -68,7 +68,7 @@ impl DurableState {
         host: &Host,
         end: PreviousEnd,
     ) -> Result<Self, AppError> {
-        let numbers = Some(module_settings::numbers_file(settings));
+        let numbers = Some(settings.server.data_dir.join("numbers"));
         let Some(durability) = settings.server.durability else {
             end_kept_processes(host);
             return Ok(Self { numbers, ..Self::default() });

@@ -306,11 +306,6 @@ pub(super) fn spill_dir(settings: &Settings) -> PathBuf {
     settings.server.data_dir.join("spill")
 }
 
-/// Returns the file that keeps job numbers across restarts.
-pub(super) fn numbers_file(settings: &Settings) -> PathBuf {
-    settings.server.data_dir.join("numbers")
-}
-
 fn run_limits(settings: &Settings) -> RunLimits {
     let job = &settings.job;
     RunLimits {

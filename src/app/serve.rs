@@ -132,13 +132,7 @@ impl App {
             run_on_signal(SignalKind::hangup(), move || on_signal.clone().reload_on_hangup());
         tokio::spawn(on_hangup.map_err(AppError::Signals)?);
         let guardian_host = Arc::clone(&host);
-        // In the background, so that the first job need not wait for it. If this fails, the first job
-        // tries again, and reports a failure.
-        spawn_blocking(move || {
-            if let Err(error) = guardian_host.guardian().ensure_running() {
-                events::guardian_not_started(&error);
-            }
-        });
+        spawn_blocking(move || start_guardian(&guardian_host));
         if let Some(journal) = &journal {
             tokio::spawn(durable::watch_journal(journal.health()));
         }
@@ -408,6 +402,14 @@ fn start_process_care(host: &Arc<Host>) -> Result<Option<ScratchRoot>, AppError>
     start_child_reaper(Arc::clone(host), record).map_err(AppError::from_thread_error)?;
     host.guardian().enable(scratch.as_ref().map(ScratchRoot::path));
     Ok(scratch)
+}
+
+/// Starts the guardian in the background, so that the first job need not wait for it. If this fails, the
+/// first job tries again, and reports a failure.
+fn start_guardian(host: &Host) {
+    if let Err(error) = host.guardian().ensure_running() {
+        events::guardian_not_started(&error);
+    }
 }
 
 /// The time limit of a reload for reading the file and the directories that the settings name.

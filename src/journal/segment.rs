@@ -239,9 +239,10 @@ pub(super) fn create_segment(
     let mut checkpoint = CheckpointWriter { file, piece: Vec::new(), records: 0 };
     let mut spans = Vec::new();
     let mut lost = 0;
-    checkpoint.add_marker(Marker::Header { format: FORMAT })?;
+    checkpoint.add_value(&Marker::Header { format: FORMAT })?;
     for (&tenant, &next) in live.numbers() {
-        checkpoint.add_number(NextNumber { tenant, next })?;
+        checkpoint.records += 1;
+        checkpoint.add_value(&Record::Number(NextNumber { tenant, next }))?;
     }
     let mut line = Vec::new();
     for &span in live.entries() {
@@ -250,7 +251,7 @@ pub(super) fn create_segment(
         lost += u64::from(!is_read && span.len > 0);
         spans.push(checkpoint.add_line(&line)?);
     }
-    checkpoint.add_marker(Marker::Checkpoint { records: checkpoint.records })?;
+    checkpoint.add_value(&Marker::Checkpoint { records: checkpoint.records })?;
     checkpoint.flush()?;
     let file = checkpoint.file;
     if sync == SyncNew::BeforeUse {
@@ -271,13 +272,8 @@ struct CheckpointWriter {
 }
 
 impl CheckpointWriter {
-    fn add_marker(&mut self, marker: Marker) -> io::Result<()> {
-        encode_line(&marker, &mut self.piece).map_err(io::Error::other)
-    }
-
-    fn add_number(&mut self, number: NextNumber) -> io::Result<()> {
-        self.records += 1;
-        encode_line(&Record::Number(number), &mut self.piece).map_err(io::Error::other)
+    fn add_value(&mut self, value: &impl Serialize) -> io::Result<()> {
+        encode_line(value, &mut self.piece).map_err(io::Error::other)
     }
 
     /// Adds a line, which may be empty, and returns its place.

@@ -77,8 +77,14 @@ impl JournalState {
         Self {
             unfinished: unfinished.into_iter().filter_map(UnfinishedJob::from_live).collect(),
             finished: finished.into_iter().filter_map(EndedRecords::from_live).collect(),
-            freed: freed.into_iter().filter_map(read_freed).collect(),
-            approvals: approvals.into_iter().filter_map(read_approval).collect(),
+            freed: freed
+                .into_iter()
+                .filter_map(|it| if let Record::Freed(it) = it { Some(it) } else { None })
+                .collect(),
+            approvals: approvals
+                .into_iter()
+                .filter_map(|it| if let Record::Approval(it) = it { Some(it) } else { None })
+                .collect(),
             numbers,
         }
     }
@@ -114,14 +120,6 @@ impl EndedRecords {
         };
         Some(Self { accepted, ended })
     }
-}
-
-fn read_freed(record: Record) -> Option<FreedNote> {
-    if let Record::Freed(freed) = record { Some(freed) } else { None }
-}
-
-fn read_approval(record: Record) -> Option<LastingApproval> {
-    if let Record::Approval(approval) = record { Some(approval) } else { None }
 }
 
 /// The most notes about freed jobs; a new one replaces the oldest.
