@@ -493,7 +493,7 @@ impl Job {
 
 impl Job {
     /// Takes input for the job: bytes, then a key, then the end.
-    pub(super) fn take_input(&mut self, input: JobInput) -> Result<InputReceipt, InputError> {
+    fn take_input(&mut self, input: JobInput) -> Result<InputReceipt, InputError> {
         let id = self.guard.id();
         if matches!(self.state, State::Finished { .. } | State::Draining { .. }) {
             return Err(InputError::Finished(id));

@@ -161,7 +161,7 @@ impl JobHandle {
     /// Returns a measurement that may be a moment old, for callers that ask often.
     #[must_use]
     pub fn cached_liveness(&self) -> Option<Liveness> {
-        self.shared.last_measurement.get_or_measure(|| self.liveness())
+        self.shared.last_measurement.get_or_measure(Instant::now(), || self.liveness())
     }
 
     /// Returns the processes that outlived the leader and are alive now.
@@ -460,16 +460,9 @@ const MAX_AGE: Duration = Duration::from_millis(100);
 pub(super) struct LastMeasurement(Mutex<Option<(Instant, Option<Liveness>)>>);
 
 impl LastMeasurement {
-    /// Returns a recent measurement, or measures now with `measure`. While one caller measures, others
-    /// get the previous result and do not wait.
-    pub(super) fn get_or_measure(
-        &self,
-        measure: impl FnOnce() -> Option<Liveness>,
-    ) -> Option<Liveness> {
-        self.get_or_measure_at(Instant::now(), measure)
-    }
-
-    fn get_or_measure_at(
+    /// Returns a recent measurement, or measures at `now` with `measure`. While one caller measures,
+    /// others get the previous result and do not wait.
+    fn get_or_measure(
         &self,
         now: Instant,
         measure: impl FnOnce() -> Option<Liveness>,
@@ -523,8 +516,8 @@ mod tests {
         let now = Instant::now();
         let old = now.checked_sub(2 * MAX_AGE).unwrap();
         let last = LastMeasurement(Mutex::new(Some((old, liveness(1)))));
-        let looked = last.get_or_measure_at(now, || {
-            assert_eq!(last.get_or_measure_at(now, || panic!("a second measurement")), liveness(1));
+        let looked = last.get_or_measure(now, || {
+            assert_eq!(last.get_or_measure(now, || panic!("a second measurement")), liveness(1));
             liveness(2)
         });
         assert_eq!(looked, liveness(2));
@@ -533,9 +526,9 @@ mod tests {
     #[test]
     fn an_old_measurement_is_replaced() {
         let last = LastMeasurement::default();
-        assert_eq!(last.get_or_measure(|| None), None);
+        assert_eq!(last.get_or_measure(Instant::now(), || None), None);
         let old = Instant::now().checked_sub(2 * MAX_AGE).unwrap();
         *last.0.lock().unwrap() = Some((old, liveness(1)));
-        assert_eq!(last.get_or_measure(|| liveness(2)), liveness(2));
+        assert_eq!(last.get_or_measure(Instant::now(), || liveness(2)), liveness(2));
     }
 }

@@ -465,7 +465,7 @@ impl Supervision {
 
     /// Measures the CPU time of jobs in a task of its own: of tenants that have a limit on it, and of
     /// jobs that may give their slots back or take them again.
-    pub(super) fn measure_usage(&mut self, myself: &Address) {
+    fn measure_usage(&mut self, myself: &Address) {
         match self.measurement {
             Measurement::At(due) if due <= Instant::now() => {
                 self.measurement = Measurement::Running
@@ -494,7 +494,7 @@ impl Supervision {
     }
 
     /// Handles the result of a measurement.
-    pub(super) fn record_usage(&mut self, measured: &CpuMeasurement, myself: &Address) {
+    fn record_usage(&mut self, measured: &CpuMeasurement, myself: &Address) {
         let demand = self.slot_demand();
         let now = Instant::now();
         self.activity.record_cost(measured.cost);
@@ -515,7 +515,7 @@ impl Supervision {
 
     /// Takes a job out of the queue and frees its slot, if it has one. `ran_for` is the run time of a
     /// job that has ended.
-    pub(super) fn free_slot(&mut self, id: JobId, ran_for: Option<Duration>) {
+    fn free_slot(&mut self, id: JobId, ran_for: Option<Duration>) {
         self.activity.remove_job(id);
         self.queue.release(id, ran_for);
     }

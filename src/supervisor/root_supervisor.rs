@@ -204,7 +204,7 @@ const SHORTAGE_PAUSE: Duration = Duration::from_millis(50);
 
 /// Asks the supervisor for room whenever a cap on stored output is near. The request covers what is
 /// short at that moment, after earlier frees have been given back.
-pub(super) async fn watch_for_shortages(quota: Arc<Quota>, supervisor: SupervisorAddress) {
+async fn watch_for_shortages(quota: Arc<Quota>, supervisor: SupervisorAddress) {
     loop {
         quota.wait_for_room_request().await;
         let shortages = quota.shortages();

@@ -385,7 +385,7 @@ impl Queue {
     }
 
     /// Returns the tenant whose turn it is, among those that could start a job.
-    pub(super) fn next_tenant(&self) -> Option<TenantId> {
+    fn next_tenant(&self) -> Option<TenantId> {
         if self.hold().is_some() || self.running >= self.limits.slots {
             return None;
         }
@@ -477,16 +477,16 @@ pub(super) struct TenantLane {
 }
 
 impl QueuedTenant {
-    pub(super) const fn new() -> Self {
+    const fn new() -> Self {
         Self { turn: Turn::UNSERVED, running: 0, idle: 0, waiting: 0, lanes: BTreeMap::new() }
     }
 
-    pub(super) const fn has_no_jobs(&self) -> bool {
+    const fn has_no_jobs(&self) -> bool {
         self.running == 0 && self.idle == 0 && self.waiting == 0
     }
 
     /// Returns the lanes in which the tenant has waiting jobs.
-    pub(super) fn lanes_with_waiting_jobs(&self) -> impl Iterator<Item = &Arc<str>> {
+    fn lanes_with_waiting_jobs(&self) -> impl Iterator<Item = &Arc<str>> {
         self.lanes.iter().filter(|(_, share)| !share.line.is_empty()).map(|(name, _)| name)
     }
 }
@@ -527,11 +527,11 @@ impl Lane {
     }
 
     /// Returns the tenant whose turn it is among those that could start in this lane.
-    pub(super) fn first_ready(&self) -> Option<(Turn, TenantId)> {
+    fn first_ready(&self) -> Option<(Turn, TenantId)> {
         self.ready.first().copied()
     }
 
-    pub(super) const fn is_unused(&self) -> bool {
+    const fn is_unused(&self) -> bool {
         self.running == 0 && self.idle == 0 && self.waiting == 0
     }
 }

@@ -152,7 +152,7 @@ impl Queue {
 
     /// Returns the reason why a job of this tenant waits in this lane: an operator's pause first,
     /// then the narrowest limit.
-    pub(super) fn explain_wait(&self, tenant: TenantId, name: &str) -> WaitsFor {
+    fn explain_wait(&self, tenant: TenantId, name: &str) -> WaitsFor {
         let hold = self.hold();
         let lane = self.lanes.get(name);
         if hold == Some(Hold::Paused) {
