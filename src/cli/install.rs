@@ -10,12 +10,11 @@ use shellyard_install::{
 };
 use thiserror::Error;
 
-use super::install_check::{CheckError, CheckedServer, check_command};
-use super::install_list;
-use super::install_owner::describe_foreign_entry;
 use super::install_report::{
-    ClientReport, FileReport, InstallAction, permission_note, print_reports, rules_note,
+    ClientReport, FileReport, InstallAction, describe_foreign_entry, failure_output, list_clients,
+    permission_note, print_reports, print_settings, rules_note,
 };
+use super::stdio_probe::{CheckError, CheckedServer, check_command};
 use super::terminal::VerbOutput;
 use crate::client::{Endpoint, ServerTarget, TargetError};
 use crate::config::Environment;
@@ -187,7 +186,7 @@ impl InstallError {
 pub fn run(flags: &InstallFlags, environment: &Environment) -> u8 {
     let output = match Installer::new(flags, environment) {
         Ok(installer) => installer.run(),
-        Err(error) => super::install_report::failure_output(&error, flags.json),
+        Err(error) => failure_output(&error, flags.json),
     };
     output.print()
 }
@@ -212,7 +211,7 @@ impl<'a> Installer<'a> {
 
     fn run(&self) -> VerbOutput {
         if self.flags.clients.is_empty() {
-            return install_list::list_clients(&self.machine, &self.command, self.flags.json);
+            return list_clients(&self.machine, &self.command, self.flags.json);
         }
         // Each client once, in the order of the call.
         let mut clients = Vec::new();
@@ -224,7 +223,7 @@ impl<'a> Installer<'a> {
         let reports: Vec<ClientReport> =
             clients.into_iter().map(|client| self.report_client(client)).collect();
         if self.flags.print && !self.flags.json {
-            return super::install_report::print_settings(&reports);
+            return print_settings(&reports);
         }
         print_reports(&reports, self.flags.json)
     }
@@ -436,19 +435,21 @@ fn read_command(
     client: ClientKind,
     file: &SettingsFile,
 ) -> Result<Option<ConfiguredCommand>, InstallError> {
-    let text = read_settings(&file.path)?;
-    let entry = text.map(|text| read_entry(file, &text)).transpose()?.flatten();
+    let entry = read_file_entry(file)?;
     Ok(entry.and_then(|entry| ConfiguredCommand::from_entry(client, &entry)))
 }
 
-pub(super) fn read_entry(
-    file: &SettingsFile,
-    text: &str,
-) -> Result<Option<SettingValue>, InstallError> {
+/// Reads a settings file, and returns the entry with our name in it.
+pub(super) fn read_file_entry(file: &SettingsFile) -> Result<Option<SettingValue>, InstallError> {
+    let text = read_settings(&file.path)?;
+    text.map(|text| read_entry(file, &text)).transpose().map(Option::flatten)
+}
+
+fn read_entry(file: &SettingsFile, text: &str) -> Result<Option<SettingValue>, InstallError> {
     file.read_entry(text).map_err(|source| InstallError::Edit { path: file.path.clone(), source })
 }
 
-pub(super) fn read_settings(path: &Path) -> Result<Option<String>, InstallError> {
+fn read_settings(path: &Path) -> Result<Option<String>, InstallError> {
     files::read_text(path).map_err(unchanged)
 }
 

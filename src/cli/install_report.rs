@@ -1,16 +1,18 @@
-//! The results of `install`, as text and as JSON.
+//! The output of `install`, as text and as JSON: the results for clients, and the list of the clients on
+//! this machine.
 
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use shellyard_install::{
-    ClientKind, FilePurpose, InstallRequest, InstallScope, Machine, SettingsFile,
+    ClientKind, ConfiguredCommand, FilePurpose, InstallRequest, InstallScope, Machine, SERVER_NAME,
+    SettingValue, SettingsFile,
 };
 
-use super::install::InstallError;
-use super::install_check::CheckedServer;
+use super::install::{InstallError, read_file_entry};
+use super::stdio_probe::CheckedServer;
 use super::terminal::{VerbOutput, format_with_causes, read_width};
-use super::text_layout::{escape_for_terminal, wrap_text};
+use super::text_layout::{escape_for_terminal, format_table_within, truncate_to_width, wrap_text};
 
 /// The result for one client.
 #[derive(Debug)]
@@ -275,5 +277,246 @@ pub(super) fn rules_note(request: &InstallRequest, machine: &Machine) -> Option<
             "{name} has no file with instructions for all projects; --scope project writes AGENTS.md"
         )),
         (false, false) => Some(format!("{name} has no file with instructions for the model")),
+    }
+}
+
+// The clients on this machine.
+
+/// A client on this machine, and what its settings say.
+#[derive(Debug)]
+struct ListedClient {
+    client: ClientKind,
+    found: PathBuf,
+    settings: PathBuf,
+    state: ListedState,
+}
+
+#[derive(Debug)]
+enum ListedState {
+    NotInstalled,
+    /// With the command in the settings.
+    Installed(ConfiguredCommand),
+    /// With a description of the entry that another program has under our name.
+    Foreign(String),
+    /// With the reason why the settings cannot be read, and its code word.
+    Unreadable(String, &'static str),
+}
+
+/// Lists the clients that are found, and whether Shellyard is in their settings.
+pub(super) fn list_clients(
+    machine: &Machine,
+    command: &ConfiguredCommand,
+    is_json: bool,
+) -> VerbOutput {
+    let found: Vec<ListedClient> = ClientKind::ALL
+        .into_iter()
+        .filter_map(|client| find_client(client, machine, command))
+        .flatten()
+        .collect();
+    if is_json {
+        let clients: Vec<Value> = found.iter().map(ListedClient::to_json).collect();
+        let answer = json!({ "ok": true, "clients": clients });
+        return VerbOutput { stdout: format!("{answer:#}\n"), ..VerbOutput::default() };
+    }
+    let missing =
+        ClientKind::ALL.into_iter().filter(|client| !found.iter().any(|row| row.client == *client));
+    let missing: Vec<&str> = missing.map(ClientKind::word).collect();
+    let mut stderr = String::new();
+    if !missing.is_empty() {
+        stderr += &format!("not found here: {}\n", missing.join(", "));
+    }
+    let is_new = |row: &&ListedClient| matches!(row.state, ListedState::NotInstalled);
+    let open: Vec<&str> = found.iter().filter(is_new).map(|row| row.client.word()).collect();
+    if !open.is_empty() {
+        stderr += &format!("→ shellyard install {}\n", open.join(" "));
+    } else if found.is_empty() {
+        stderr +=
+            "`shellyard install CLIENT` writes the settings of a client that is not found, too\n";
+    }
+    VerbOutput { stdout: format_rows(&found, machine, command), stderr, code: 0 }
+}
+
+/// The rows of a client: its settings for the user, and those of the project if they have Shellyard.
+fn find_client(
+    client: ClientKind,
+    machine: &Machine,
+    command: &ConfiguredCommand,
+) -> Option<Vec<ListedClient>> {
+    let found = client.find_on(machine)?;
+    let row = |scope| {
+        let request = InstallRequest {
+            client,
+            scope,
+            config_path: None,
+            command: command.clone(),
+            has_rules: false,
+        };
+        let file = request.files(machine)?.into_iter().next()?;
+        let state = read_state(client, &file, command).unwrap_or_else(|error| {
+            ListedState::Unreadable(format_with_causes(&error), error.code())
+        });
+        Some(ListedClient { client, found: found.clone(), settings: file.path, state })
+    };
+    let is_installed = |row: &ListedClient| !matches!(row.state, ListedState::NotInstalled);
+    let project = row(InstallScope::Project).filter(is_installed);
+    Some(row(InstallScope::User).into_iter().chain(project).collect())
+}
+
+fn read_state(
+    client: ClientKind,
+    file: &SettingsFile,
+    own: &ConfiguredCommand,
+) -> Result<ListedState, InstallError> {
+    let Some(entry) = read_file_entry(file)? else { return Ok(ListedState::NotInstalled) };
+    if let Some(what) = describe_foreign_entry(client, &entry, own) {
+        return Ok(ListedState::Foreign(what));
+    }
+    let command = ConfiguredCommand::from_entry(client, &entry);
+    Ok(command.map_or(ListedState::NotInstalled, ListedState::Installed))
+}
+
+fn format_rows(rows: &[ListedClient], machine: &Machine, own: &ConfiguredCommand) -> String {
+    let head = ["CLIENT", "SHELLYARD", "SETTINGS", "FOUND"].map(str::to_owned).to_vec();
+    let cells = |row: &ListedClient| {
+        let state = match &row.state {
+            ListedState::NotInstalled => "not installed".to_owned(),
+            ListedState::Installed(command) if command.program == own.program => {
+                "installed".to_owned()
+            }
+            ListedState::Installed(command) => {
+                format!("installed, with {}", escape_for_terminal(&command.program))
+            }
+            ListedState::Foreign(what) => format!("the name is used by {what}"),
+            ListedState::Unreadable(..) => "cannot be read".to_owned(),
+        };
+        let settings = shorten(&row.settings, &machine.home);
+        vec![row.client.word().to_owned(), state, settings, shorten(&row.found, &machine.home)]
+    };
+    if rows.is_empty() {
+        return String::new();
+    }
+    let rows = [vec![head], rows.iter().map(cells).collect()].concat();
+    format_table_within(&rows, read_width(&std::io::stdout()))
+}
+
+/// Formats a path with `~` for the home directory.
+fn shorten(path: &Path, home: &Path) -> String {
+    let shown = match path.strip_prefix(home) {
+        Ok(rest) => format!("~/{}", rest.display()),
+        Err(_) => path.display().to_string(),
+    };
+    escape_for_terminal(&shown)
+}
+
+impl ListedClient {
+    fn to_json(&self) -> Value {
+        let mut answer = json!({
+            "client": self.client.word(),
+            "name": self.client.name(),
+            "found": self.found,
+            "settings": self.settings,
+        });
+        match &self.state {
+            ListedState::NotInstalled => answer["state"] = json!("not_installed"),
+            ListedState::Installed(command) => {
+                answer["state"] = json!("installed");
+                answer["command"] = json!(command.program);
+                answer["args"] = json!(command.args);
+            }
+            ListedState::Foreign(what) => {
+                answer["state"] = json!("foreign");
+                answer["entry"] = json!(what);
+            }
+            ListedState::Unreadable(message, code) => {
+                answer["state"] = json!("unreadable");
+                answer["code"] = json!(code);
+                answer["message"] = json!(message);
+            }
+        }
+        answer
+    }
+}
+
+// The owner of an entry that is already in the settings: Shellyard, or another program.
+
+/// Keys with the address of a remote server, in the settings of all clients.
+const ADDRESS_KEYS: [&str; 4] = ["url", "httpUrl", "serverUrl", "uri"];
+
+/// The most columns of a description.
+const MAX_DESCRIPTION_WIDTH: usize = 100;
+
+/// Describes an entry that does not start Shellyard; `None` if it does, or is empty. `own` is the
+/// command of this program, which may have another name. Only the program or the host is named:
+/// arguments, variables and addresses may hold secrets.
+pub(super) fn describe_foreign_entry(
+    client: ClientKind,
+    entry: &SettingValue,
+    own: &ConfiguredCommand,
+) -> Option<String> {
+    if matches!(entry, SettingValue::Map(pairs) if pairs.is_empty()) {
+        return None;
+    }
+    let shorten = |text: &str| truncate_to_width(&escape_for_terminal(text), MAX_DESCRIPTION_WIDTH);
+    if let Some(ConfiguredCommand { program, .. }) = ConfiguredCommand::from_entry(client, entry) {
+        let is_named = Path::new(&program).file_name().is_some_and(|name| name == SERVER_NAME);
+        let is_ours = is_named || program == own.program;
+        return (!is_ours).then(|| format!("the command `{}`", shorten(&program)));
+    }
+    let address =
+        ADDRESS_KEYS.iter().find_map(|key| entry.get(key).and_then(SettingValue::as_text));
+    Some(match address.map(find_host) {
+        None => "an entry without a command".to_owned(),
+        Some(None) => "a remote server".to_owned(),
+        Some(Some(host)) => format!("the server at `{}`", shorten(host)),
+    })
+}
+
+/// Returns the host and port of a URL, without its user, path and query.
+fn find_host(url: &str) -> Option<&str> {
+    let (_scheme, rest) = url.split_once("://")?;
+    let authority = rest.split(['/', '?', '#', '\\']).next()?;
+    let host = authority.rsplit('@').next()?;
+    Some(host).filter(|host| !host.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn only_an_entry_that_starts_shellyard_is_ours() {
+        let command = |program: &str| ConfiguredCommand {
+            program: program.to_owned(),
+            args: vec!["stdio".to_owned(), "--token=secret".to_owned()],
+            variables: BTreeMap::from([("KEY".to_owned(), "secret".to_owned())]),
+        };
+        let own = command("/opt/shellyard-nightly");
+        for client in ClientKind::ALL {
+            let describe = |program: &str| {
+                describe_foreign_entry(client, &command(program).to_entry(client, false), &own)
+            };
+            assert_eq!(describe("/usr/bin/shellyard"), None);
+            assert_eq!(describe("shellyard"), None, "found on the PATH");
+            assert_eq!(describe("/opt/shellyard-nightly"), None, "this program");
+            let foreign = describe("/usr/bin/npx").unwrap();
+            assert_eq!(foreign, "the command `/usr/bin/npx`");
+        }
+        let client = ClientKind::Cursor;
+        for (url, expected) in [
+            ("http://h:80/mcp", "the server at `h:80`"),
+            ("https://user:secret@h/mcp?key=secret", "the server at `h`"),
+            ("https://h?key=a@secret", "the server at `h`"),
+            ("https://\u{1b}[2J/", "the server at `\\u{1b}[2J`"),
+            ("secret", "a remote server"),
+        ] {
+            let remote = SettingValue::map([("url", SettingValue::text(url))]);
+            let described = describe_foreign_entry(client, &remote, &own);
+            assert_eq!(described.as_deref(), Some(expected), "{url}");
+        }
+        let odd = describe_foreign_entry(client, &SettingValue::Flag(true), &own);
+        assert_eq!(odd.as_deref(), Some("an entry without a command"));
+        assert_eq!(describe_foreign_entry(client, &SettingValue::Map(Vec::new()), &own), None);
     }
 }

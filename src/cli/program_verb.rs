@@ -2,8 +2,7 @@
 
 use clap::Subcommand;
 
-use super::completions::{self, CompletionsFlags};
-use super::man::{self, ManFlags};
+use super::completions_and_man::{CompletionsFlags, ManFlags, print_completions, print_manual};
 use super::self_test::{self, SelfTestFlags};
 use super::terminal::Display;
 
@@ -34,8 +33,8 @@ impl ProgramVerb {
     pub fn run(&self, command: clap::Command, display: &Display) -> u8 {
         match self {
             Self::SelfTest(flags) => self_test::run(flags, display),
-            Self::Completions(flags) => completions::run(flags),
-            Self::Man(flags) => man::run(flags, command),
+            Self::Completions(flags) => print_completions(flags),
+            Self::Man(flags) => print_manual(flags, command),
         }
     }
 }
