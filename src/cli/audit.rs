@@ -1,14 +1,40 @@
 //! `audit verify FILE`: checks an audit log.
 
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::terminal::{OutputFormat, VerbOutput, format_with_causes, read_width};
 use super::text_layout::wrap_text;
-use super::{AuditCommand, AuditVerb, AuditVerifyFlags};
 use crate::mcp::{count, thousands};
 use crate::telemetry::audit::{
     self, AuditedJob, EntryStamp, LineLocation, VerifyError, VerifyReport,
 };
+
+/// Arguments of the `audit` verb.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct AuditCommand {
+    #[command(subcommand)]
+    pub verb: AuditVerb,
+}
+
+/// The verbs of `audit`.
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
+pub enum AuditVerb {
+    /// Find changed, missing or reordered entries; exit code 1 if there are any.
+    Verify(AuditVerifyFlags),
+}
+
+/// Flags of `audit verify`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct AuditVerifyFlags {
+    /// The audit log; its rotated files are found beside it.
+    pub file: PathBuf,
+    /// Print JSON instead of text.
+    #[arg(long)]
+    pub json: bool,
+}
 
 /// Runs the `audit` verb and returns the exit code: 0, or 1 if the log is not valid.
 #[must_use]
@@ -135,7 +161,7 @@ mod tests {
     use super::*;
     use crate::telemetry::audit::{AuditLog, AuditLogSettings, NoteEntry};
 
-    fn log(folder: &Path, entries: usize) -> std::path::PathBuf {
+    fn log(folder: &Path, entries: usize) -> PathBuf {
         let path = folder.join("audit.jsonl");
         let settings =
             AuditLogSettings { path: path.clone(), max_bytes: 150_000, keep: 1, max_queued: 0 };

@@ -4,19 +4,87 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr as _;
 
+use super::flags::ServeFlags;
 use super::server_request::{ConnectFlags, ServerRequestError, send_post};
 use super::terminal::{VerbOutput, read_width};
 use super::text_layout::{format_list_within, wrap_text};
-use super::{CheckFlags, ConfigFileVerb, InitFlags, ServeFlags, ShowFlags};
 use crate::client::ServerClient;
 use crate::config::{
     ConfigEntry, ConfigError, ConfigSources, Environment, Loaded, Problem, load, user_config_file,
     write_initial_file,
 };
+
+/// Arguments of the `config` verb.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct ConfigCommand {
+    #[command(subcommand)]
+    pub verb: ConfigVerb,
+}
+
+/// The verbs of `config`.
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
+pub enum ConfigVerb {
+    /// A verb that needs no running server.
+    #[command(flatten)]
+    File(ConfigFileVerb),
+    /// Make a running server reload its settings. Prints which changed settings are applied and which
+    /// need a restart; exit code 1 if the settings are not valid.
+    Reload(ReloadFlags),
+}
+
+/// The verbs for the configuration that a server would start with.
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
+pub enum ConfigFileVerb {
+    /// Print every problem of the configuration; exit code 1 if there is one.
+    Check(CheckFlags),
+    /// Print every setting with its value and origin.
+    Show(ShowFlags),
+    /// Write a configuration file to start from: every setting with its default and its explanation,
+    /// commented out.
+    Init(InitFlags),
+}
+
+/// Flags of `config check`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
+pub struct CheckFlags {
+    /// File to check, instead of the default locations; the same as --config.
+    #[arg(conflicts_with = "config")]
+    pub file: Option<PathBuf>,
+    /// Print JSON instead of text.
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub serve: ServeFlags,
+}
+
+/// Flags of `config show`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
+pub struct ShowFlags {
+    /// Print JSON instead of text.
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub serve: ServeFlags,
+}
+
+/// Flags of `config init`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
+pub struct InitFlags {
+    /// Print the file instead of writing it to your configuration directory.
+    #[arg(long)]
+    pub stdout: bool,
+}
+
+/// Flags of `config reload`. The server reads the files that it was started with.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct ReloadFlags {
+    #[command(flatten)]
+    pub server: ConnectFlags,
+}
 
 /// Runs a `config` verb that needs no server and returns the exit code: 0, or 1 if something is wrong.
 /// `check_rules` returns the text with which a server would refuse to start.
@@ -212,13 +280,6 @@ fn failure_output(message: &str) -> VerbOutput {
 }
 
 // `config reload`.
-
-/// Flags of `config reload`. The server reads the files that it was started with.
-#[derive(Debug, Clone, PartialEq, Eq, Args)]
-pub struct ReloadFlags {
-    #[command(flatten)]
-    pub server: ConnectFlags,
-}
 
 /// Makes the server reload its settings.
 pub(super) async fn reload_settings(

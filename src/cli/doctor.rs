@@ -5,12 +5,12 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use clap::Args;
 use rustix::fs::{StatVfs, statvfs};
 use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
 use serde_json::json;
 
-use super::DoctorFlags;
 use super::terminal::{Display, read_width, with_spinner_thread};
 use super::text_layout::{wrap_line, wrap_text};
 use crate::confinement::{GrantedConfinement, ResourceLimits};
@@ -26,6 +26,17 @@ use crate::setting_values::format_size;
 use crate::supervisor::read_pressure;
 use crate::telemetry::HostResource;
 use crate::telemetry::spans::OTLP_BUILT_IN;
+
+/// Flags of the verb `doctor`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
+pub struct DoctorFlags {
+    /// Configuration file, instead of the default locations.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Print JSON instead of text.
+    #[arg(long)]
+    pub json: bool,
+}
 
 /// The configuration and the state of the host that `doctor` checks.
 #[derive(Debug)]

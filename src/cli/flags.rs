@@ -1,181 +1,12 @@
-//! The flags of the command line, and the settings that they set.
+//! Flags of the servers, and the values of flags that several verbs share.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
-use serde_json::{Map, Value, json};
+use clap::{Args, Subcommand};
 
-use super::config::ReloadFlags;
-use super::install::InstallFlags;
-use super::job_verb::JobVerb;
-use super::operator::OperatorVerb;
-use super::program_verb::ProgramVerb;
-use super::run_queued::RunQueueFlags;
-use super::server::BuiltInServerCommand;
-use super::server_request::flag_value;
-use super::times::parse_time;
-use super::token::TokenCommand;
 use crate::config::FlagValue;
-use crate::setting_values::parse_size;
-
-const EXAMPLES: &str = "\
-Examples:
-  shellyard serve                         serve MCP at http://127.0.0.1:8000/mcp
-  shellyard stdio                         serve MCP on stdin and stdout, started by a client
-  shellyard stdio --connect --ensure-server
-                                          the same, with one shared server for all clients
-  shellyard server shell -w /srv/app      serve MCP with the tool execute_command and file tools
-  shellyard run cargo test                run one command as a job and return its exit code
-  shellyard run --shell -- 'make | tee log'
-  shellyard config show                   print every setting and its origin
-  shellyard jobs                          list the jobs of all your servers
-  shellyard logs -f 3                     follow the output of job 3
-  shellyard stop 3                        stop job 3 with its whole process tree
-  shellyard pause --lane build            hold the queued jobs of a lane until `resume`
-  shellyard drain --exit --wait           end the server after its last job
-  shellyard config reload                 apply changed settings without a restart
-
-Flags override SHELLYARD_* variables, which override the configuration file, which overrides the
-defaults; `shellyard config init` writes a file with all settings to start from.
-
-Terms: a job is a command that the server runs. A tenant is an owner of jobs, named by the token of
-a client. A lane is a named part of the queue with limits of its own.";
-
-const RUN_HELP: &str = "\
-Examples:
-  shellyard run ls -la
-  shellyard run --timeout 10m --memory 2G --env CI=1 -- make check
-  shellyard run --shell -- 'grep -r deprecated . | wc -l'
-  shellyard run --queue --lane build cargo test
-
-Flags of shellyard stand before the command; everything after its first word belongs to it. On a
-terminal, the command has a terminal as well.
-
-Exit codes: the command's own; 124 if it timed out, 125 if Shellyard itself failed, 126 if it
-cannot be executed, 127 if it was not found, 128+N if signal N ended it, 75 if the queue is full or a limit of the tenant is reached.";
-
-/// Runs shell commands for AI agents as jobs, over MCP.
-#[derive(Debug, Clone, PartialEq, Parser)]
-#[command(name = "shellyard", version, after_help = EXAMPLES, subcommand_required = true)]
-#[command(arg_required_else_help = true)]
-pub struct Cli {
-    #[command(subcommand)]
-    pub command: Command,
-}
-
-/// The verbs of the command line.
-#[derive(Debug, Clone, PartialEq, Subcommand)]
-pub enum Command {
-    /// Serve MCP over HTTP and a unix socket.
-    Serve(ServeFlags),
-    /// Serve MCP on stdin and stdout until stdin ends.
-    Stdio(StdioFlags),
-    /// Run a built-in MCP server that replaces another program.
-    Server(BuiltInServerCommand),
-    /// Run one command as a job; print its output and return its exit code.
-    Run(RunFlags),
-    /// Add Shellyard to the settings of AI clients, or list the clients on this machine.
-    Install(InstallFlags),
-    /// Check, show, create or reload the configuration.
-    Config(ConfigCommand),
-    /// Show how the policy (the allow, ask and deny rules) decides on a command, without running it.
-    Policy(PolicyCommand),
-    /// Check an audit log for changes.
-    Audit(AuditCommand),
-    /// Create, list and revoke the tokens of clients.
-    Token(TokenCommand),
-    /// Check what this host provides to jobs, and how to fix what is missing.
-    Doctor(DoctorFlags),
-    /// A verb about jobs of one or several running servers.
-    #[command(flatten)]
-    Job(JobVerb),
-    /// A verb about the program itself.
-    #[command(flatten)]
-    Program(ProgramVerb),
-    /// A verb that sends a request to a running server.
-    #[command(flatten)]
-    Operator(OperatorVerb),
-}
-
-/// Arguments of the `policy` verb.
-#[derive(Debug, Clone, PartialEq, Eq, Args)]
-pub struct PolicyCommand {
-    #[command(subcommand)]
-    pub verb: PolicyVerb,
-    /// Configuration file, instead of the default locations.
-    #[arg(long, value_name = "FILE", global = true)]
-    pub config: Option<PathBuf>,
-}
-
-/// The verbs of `policy`.
-#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
-pub enum PolicyVerb {
-    /// Decide on one command, or on a file of recorded decisions; exit code 1 if the command may not
-    /// run without approval, or if a decision differs from the recorded one.
-    Test(PolicyTestFlags),
-    /// List each command that a shell text would run, the rule that applies to it, and why.
-    Explain(PolicyExplainFlags),
-}
-
-/// Flags of `policy test`.
-#[derive(Debug, Clone, PartialEq, Eq, Args)]
-pub struct PolicyTestFlags {
-    /// The shell text to decide on.
-    #[arg(required_unless_present = "cases")]
-    pub command: Option<String>,
-    /// File with one JSON object per line: {"command", "allow", "deny", "expected"}.
-    #[arg(long, value_name = "FILE", conflicts_with = "command")]
-    pub cases: Option<PathBuf>,
-    /// Print JSON instead of text.
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Flags of `policy explain`.
-#[derive(Debug, Clone, PartialEq, Eq, Args)]
-pub struct PolicyExplainFlags {
-    /// The shell text to explain; with --json, `-` reads one JSON string per line from stdin.
-    pub command: String,
-    /// Print JSON, one object per line.
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Arguments of the `audit` verb.
-#[derive(Debug, Clone, PartialEq, Eq, Args)]
-pub struct AuditCommand {
-    #[command(subcommand)]
-    pub verb: AuditVerb,
-}
-
-/// The verbs of `audit`.
-#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
-pub enum AuditVerb {
-    /// Find changed, missing or reordered entries; exit code 1 if there are any.
-    Verify(AuditVerifyFlags),
-}
-
-/// Flags of `audit verify`.
-#[derive(Debug, Clone, PartialEq, Eq, Args)]
-pub struct AuditVerifyFlags {
-    /// The audit log; its rotated files are found beside it.
-    pub file: PathBuf,
-    /// Print JSON instead of text.
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Flags of the verb `doctor`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
-pub struct DoctorFlags {
-    /// Configuration file, instead of the default locations.
-    #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
-    /// Print JSON instead of text.
-    #[arg(long)]
-    pub json: bool,
-}
+use crate::ids::TenantId;
 
 /// Flags of the verb `serve`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
@@ -268,282 +99,187 @@ impl ServerFlags {
     }
 }
 
-/// Flags of the verb `run`.
+// `server shell`: a drop-in replacement for the server `mcpz server shell`.
+
+/// The origin of settings that the verb itself sets.
+const SHELL_SERVER: &str = "server shell";
+
+/// The heading of flags that only Shellyard has.
+const SHELLYARD_HEADING: &str = "Shellyard";
+
+/// Arguments of the `server` verb.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
-#[command(after_help = RUN_HELP)]
-pub struct RunFlags {
-    /// End the command after this time, such as 90, 90s, 10m or 1h30m.
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
-    pub timeout: Option<Duration>,
-    /// Working directory of the command.
-    #[arg(long, value_name = "DIR")]
-    pub cwd: Option<PathBuf>,
-    /// Set an environment variable; may be repeated.
-    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_variable)]
-    pub env: Vec<(String, String)>,
-    /// Join the words with spaces and run them as shell text.
-    #[arg(long)]
-    pub shell: bool,
-    /// Give the command no terminal, even if you have one.
-    #[arg(long)]
-    pub no_terminal: bool,
-    #[command(flatten)]
-    pub confine: ConfineFlags,
-    #[command(flatten)]
-    pub queue: RunQueueFlags,
-    /// Configuration file, instead of the default locations.
-    #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
-    /// Data directory, which stores output that does not fit into memory.
-    #[arg(long, value_name = "DIR")]
-    pub data_dir: Option<String>,
-    /// The command and its arguments.
-    #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
-    pub words: Vec<String>,
+pub struct BuiltInServerCommand {
+    #[command(subcommand)]
+    pub verb: ServerVerb,
 }
 
-impl RunFlags {
-    /// Returns the settings that these flags set.
+/// The built-in servers.
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
+pub enum ServerVerb {
+    /// Start an MCP server for shell command execution
+    Shell(ShellServerFlags),
+}
+
+/// Flags of `server shell`. A missing flag has its value from the configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
+pub struct ShellServerFlags {
+    /// The working directory of commands, and the root of the file tools.
+    #[arg(short = 'w', long, value_name = "PATH")]
+    #[arg(help = "Working directory for command execution\n[default: current directory]")]
+    pub working_dir: Option<String>,
+    #[arg(short = 't', long, value_name = "SECONDS")]
+    #[arg(help = "Command execution timeout in seconds\n[default: 30]")]
+    pub timeout: Option<String>,
+    #[arg(short = 's', long, value_name = "PATH")]
+    #[arg(help = "Shell to use for command execution\n[default: /bin/sh]")]
+    pub shell: Option<String>,
+    /// The only commands that may run, if given.
+    #[arg(long, value_name = "PATTERNS", value_parser = parse_patterns)]
+    #[arg(help = "Only allow commands matching these patterns\n\
+                  (comma-separated, supports wildcards)\n\
+                  Example: --allow \"ls*,cat*,echo*\"")]
+    pub allow: Option<String>,
+    #[arg(long, value_name = "PATTERNS", value_parser = parse_patterns)]
+    #[arg(help = "Deny commands matching these patterns\n\
+                  (comma-separated, supports wildcards)\n\
+                  Example: --deny \"rm*,sudo*,chmod*\"")]
+    pub deny: Option<String>,
+    #[arg(long, help = "Suppress stderr in command output")]
+    pub no_stderr: bool,
+    #[arg(short = 'v', long, help = "Enable verbose logging to stderr")]
+    pub verbose: bool,
+    #[arg(long, value_name = "FILE", help_heading = SHELLYARD_HEADING)]
+    #[arg(help = "Configuration file, instead of the default locations")]
+    pub config: Option<PathBuf>,
+    #[arg(long, value_name = "DIR", help_heading = SHELLYARD_HEADING, help = "Data directory")]
+    pub data_dir: Option<String>,
+}
+
+impl ShellServerFlags {
+    /// Returns the settings that the verb and its flags set.
     #[must_use]
     pub fn values(&self) -> Vec<FlagValue> {
-        let own = flag_value("server.data_dir", "--data-dir", self.data_dir.as_ref());
-        own.into_iter().chain(self.confine.values()).collect()
-    }
-}
-
-/// Arguments of the `config` verb.
-#[derive(Debug, Clone, PartialEq, Eq, Args)]
-pub struct ConfigCommand {
-    #[command(subcommand)]
-    pub verb: ConfigVerb,
-}
-
-/// The verbs of `config`.
-#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
-pub enum ConfigVerb {
-    /// A verb that needs no running server.
-    #[command(flatten)]
-    File(ConfigFileVerb),
-    /// Make a running server reload its settings. Prints which changed settings are applied and which
-    /// need a restart; exit code 1 if the settings are not valid.
-    Reload(ReloadFlags),
-}
-
-/// The verbs for the configuration that a server would start with.
-#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
-pub enum ConfigFileVerb {
-    /// Print every problem of the configuration; exit code 1 if there is one.
-    Check(CheckFlags),
-    /// Print every setting with its value and origin.
-    Show(ShowFlags),
-    /// Write a configuration file to start from: every setting with its default and its explanation,
-    /// commented out.
-    Init(InitFlags),
-}
-
-/// Flags of `config check`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
-pub struct CheckFlags {
-    /// File to check, instead of the default locations; the same as --config.
-    #[arg(conflicts_with = "config")]
-    pub file: Option<PathBuf>,
-    /// Print JSON instead of text.
-    #[arg(long)]
-    pub json: bool,
-    #[command(flatten)]
-    pub serve: ServeFlags,
-}
-
-/// Flags of `config show`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
-pub struct ShowFlags {
-    /// Print JSON instead of text.
-    #[arg(long)]
-    pub json: bool,
-    #[command(flatten)]
-    pub serve: ServeFlags,
-}
-
-/// Flags of `config init`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
-pub struct InitFlags {
-    /// Print the file instead of writing it to your configuration directory.
-    #[arg(long)]
-    pub stdout: bool,
-}
-
-fn parse_variable(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        Some(_) | None => Err("write it as NAME=VALUE, such as CI=1".to_owned()),
-    }
-}
-
-// Flags for the confinement and the limits of a command.
-
-/// Flags of `run` about confinement and limits.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
-pub struct ConfineFlags {
-    /// Confinement profile (sandbox): none, default, workspace-write or read-only.
-    #[arg(long, value_name = "PROFILE")]
-    #[arg(value_parser = ["none", "default", "workspace-write", "read-only"])]
-    pub confinement: Option<String>,
-    /// Network access: on, off or auto.
-    #[arg(long, value_name = "ON|OFF|AUTO", value_parser = ["on", "off", "auto"])]
-    pub network: Option<String>,
-    /// Limit on memory, such as 512M or 2G; `none` = no limit.
-    #[arg(long, value_name = "SIZE", value_parser = parse_memory)]
-    pub memory: Option<String>,
-    /// Limit on CPU time, such as 60 or 10m; `none` = no limit.
-    #[arg(long, value_name = "TIME", value_parser = parse_cpu_seconds)]
-    pub cpu: Option<String>,
-    /// Limit on the number of processes; `none` = no limit.
-    #[arg(long, value_name = "N", value_parser = parse_process_count)]
-    pub processes: Option<String>,
-}
-
-impl ConfineFlags {
-    /// Returns the settings that these flags set.
-    pub(super) fn values(&self) -> impl Iterator<Item = FlagValue> {
         let values = [
-            flag_value("confinement.profile", "--confinement", self.confinement.as_ref()),
-            flag_value("confinement.network", "--network", self.network.as_ref()),
-            flag_value("limits.memory", "--memory", self.memory.as_ref()),
-            flag_value("limits.cpu_s", "--cpu", self.cpu.as_ref()),
-            flag_value("limits.processes", "--processes", self.processes.as_ref()),
+            flag_value("mcp.dialects", SHELL_SERVER, Some(&"execute_command")),
+            flag_value("mcp.server_name", SHELL_SERVER, Some(&"mcpz-shell")),
+            flag_value("job.cwd", "--working-dir", self.working_dir.as_ref()),
+            flag_value("policy.allow", "--allow", self.allow.as_ref()),
+            flag_value("policy.deny", "--deny", self.deny.as_ref()),
+            flag_value("execute_command.timeout", "--timeout", self.timeout.as_ref()),
+            flag_value("execute_command.shell", "--shell", self.shell.as_ref()),
+            flag_value("execute_command.stderr", "--no-stderr", self.no_stderr.then_some(&false)),
+            flag_value("execute_command.verbose", "--verbose", self.verbose.then_some(&true)),
+            flag_value("server.data_dir", "--data-dir", self.data_dir.as_ref()),
         ];
-        values.into_iter().flatten()
-    }
-
-    /// Returns the limits as fields of a request to a server.
-    pub(super) fn limit_fields(&self) -> Map<String, Value> {
-        let fields = [
-            ("memory", self.memory.as_ref().map(|size| json!(size))),
-            ("cpu_s", self.cpu.as_deref().map(number_or_text)),
-            ("processes", self.processes.as_deref().map(number_or_text)),
-        ];
-        fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+        values.into_iter().flatten().collect()
     }
 }
 
-fn number_or_text(text: &str) -> Value {
-    text.parse::<u64>().map_or_else(|_| json!(text), |number| json!(number))
-}
-
-/// The words that stand for no limit, and for one that fits the host.
-const BOUND_WORDS: [&str; 2] = ["none", "auto"];
-
-fn parse_memory(text: &str) -> Result<String, String> {
-    let is_known = BOUND_WORDS.contains(&text) || parse_size(text).is_some();
-    let bad = || "give a size such as 512M, 2G or 1.5 GiB, or none".to_owned();
-    if is_known { Ok(text.to_owned()) } else { Err(bad()) }
-}
-
-fn parse_process_count(text: &str) -> Result<String, String> {
-    let is_count = text.parse::<u64>().is_ok_and(|count| count > 0);
-    let bad = || "give a number above 0, or none".to_owned();
-    if is_count || BOUND_WORDS.contains(&text) { Ok(text.to_owned()) } else { Err(bad()) }
-}
-
-/// Parses a CPU time as whole seconds: the kernel counts no smaller ones.
-fn parse_cpu_seconds(text: &str) -> Result<String, String> {
-    if text == "none" {
-        return Ok(text.to_owned());
+/// Refuses an empty list, which would count as no list and allow every command.
+fn parse_patterns(text: &str) -> Result<String, String> {
+    if text.split(',').all(|pattern| pattern.trim().is_empty()) {
+        return Err("give at least one pattern, such as \"ls*\"".to_owned());
     }
-    let time = parse_time(text)?;
-    Some(time.as_secs())
-        .filter(|seconds| *seconds > 0)
-        .map(|seconds| seconds.to_string())
-        .ok_or_else(|| "give a time of at least a second, such as 60 or 10m".to_owned())
+    Ok(text.to_owned())
+}
+
+// Values of flags.
+
+/// Returns the setting that a flag sets, if the flag was given.
+pub(super) fn flag_value(
+    key: &'static str,
+    flag: &'static str,
+    value: Option<&impl ToString>,
+) -> Option<FlagValue> {
+    value.map(|value| FlagValue { key, flag, value: value.to_string() })
+}
+
+pub(super) fn parse_tenant(text: &str) -> Result<TenantId, String> {
+    TenantId::parse(text).map_err(|error| error.to_string())
+}
+
+/// The units of a time, from short to long.
+const UNITS: [(&str, f64); 5] =
+    [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3_600.0), ("d", 86_400.0)];
+
+/// The longest time, in seconds: some thirty years.
+const MAX_SECONDS: f64 = 1e9;
+
+/// Parses a time such as `90`, `0.5`, `10m`, `1h30m`, `500ms` or `2d`; a number alone is seconds.
+pub(super) fn parse_time(text: &str) -> Result<Duration, String> {
+    let bad = || "give a time above 0, such as 60, 0.5, 90s, 10m or 1h30m".to_owned();
+    let mut rest = text.trim();
+    let mut seconds = 0.0;
+    while !rest.is_empty() {
+        let is_number = |c: char| c.is_ascii_digit() || c == '.';
+        let digits = rest.find(|c| !is_number(c)).unwrap_or(rest.len());
+        let (number, after) = rest.split_at(digits);
+        let letters = after.find(is_number).unwrap_or(after.len());
+        let (unit, after) = after.split_at(letters);
+        let is_alone = unit.is_empty() && number.len() == text.trim().len();
+        let factor = match UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit.trim())) {
+            Some((_, factor)) => *factor,
+            None if is_alone => 1.0,
+            None => return Err(bad()),
+        };
+        seconds += number.parse::<f64>().map_err(|_| bad())? * factor;
+        rest = after;
+    }
+    Some(seconds)
+        .filter(|seconds| *seconds > 0.0 && *seconds <= MAX_SECONDS)
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .ok_or_else(bad)
+}
+
+/// Parses a duration such as `30d`, `12h`, `90m`, `45s` or `2w`.
+pub(super) fn parse_duration(text: &str) -> Option<Duration> {
+    let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    let seconds: u64 = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        "w" => 604_800,
+        _ => return None,
+    };
+    let is_number = number.bytes().all(|b| b.is_ascii_digit());
+    let number: u64 = number.parse().ok().filter(|_| is_number)?;
+    number.checked_mul(seconds).map(Duration::from_secs)
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
-    use crate::config::{ConfigSources, Environment, ValueOrigin, load};
-
-    fn parse(line: &str) -> Command {
-        Cli::try_parse_from(line.split_whitespace()).unwrap().command
-    }
-
-    fn parse_error(line: &str) -> String {
-        Cli::try_parse_from(line.split_whitespace()).unwrap_err().to_string()
-    }
 
     #[test]
-    fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn every_flag_of_serve_reaches_its_setting() {
-        let line = "shellyard serve --bind 127.0.0.1:1 --socket /s --path /x --token-file /t --data-dir /d \
-                    --dialect shell,native --result-format both --log-format json --slots 3";
-        let Command::Serve(flags) = parse(line) else { panic!("not serve") };
-        let sources = ConfigSources {
-            file: Some("/dev/null".into()),
-            environment: Environment::default(),
-            flags: flags.values(),
-        };
-        let loaded = load(sources).unwrap();
-        let set: Vec<_> = loaded
-            .entries()
-            .into_iter()
-            .filter_map(|(key, entry)| match entry.origin {
-                ValueOrigin::Flag(flag) => Some((key.to_owned(), flag)),
-                ValueOrigin::Default | ValueOrigin::File { .. } | ValueOrigin::Variable(_) => None,
-            })
-            .collect();
-        let expected = [
-            ("http.bind", "--bind"),
-            ("http.socket", "--socket"),
-            ("http.path", "--path"),
-            ("http.token_file", "--token-file"),
-            ("mcp.dialects", "--dialect"),
-            ("mcp.result_format", "--result-format"),
-            ("queue.slots", "--slots"),
-            ("server.data_dir", "--data-dir"),
-            ("log.format", "--log-format"),
-        ];
-        assert_eq!(set, expected.map(|(key, flag)| (key.to_owned(), flag)));
-        assert_eq!(loaded.settings.queue.slots, 3);
-    }
-
-    #[test]
-    fn run_passes_everything_after_the_dashes_unchanged() {
-        let line = "shellyard run --timeout 0.5 --env A=b=c --env D= -- ls --color -- x";
-        let Command::Run(flags) = parse(line) else { panic!("not run") };
-        assert_eq!(flags.timeout, Some(Duration::from_millis(500)));
-        assert_eq!(flags.env, [("A".into(), "b=c".into()), ("D".into(), String::new())]);
-        assert_eq!(flags.words, ["ls", "--color", "--", "x"]);
-        for (line, words) in [
-            ("shellyard run ls -la", &["ls", "-la"][..]),
-            ("shellyard run ls --timeout 5 -- x", &["ls", "--timeout", "5", "--", "x"]),
-            ("shellyard run --timeout 10m -- -x", &["-x"]),
+    fn a_time_is_parsed_as_people_write_it() {
+        for (text, millis) in [
+            ("90", 90_000),
+            ("0.5", 500),
+            ("10m", 600_000),
+            ("1h30m", 5_400_000),
+            ("500ms", 500),
+            ("1.5h", 5_400_000),
+            ("2d", 172_800_000),
+            (" 7S ", 7_000),
+            ("1m 5s", 65_000),
         ] {
-            let Command::Run(flags) = parse(line) else { panic!("not run") };
-            assert_eq!(flags.words, words, "{line}");
+            assert_eq!(parse_time(text), Ok(Duration::from_millis(millis)), "{text:?}");
+        }
+        for text in ["", "0", "soon", "10x", "-5", "m", "5m3", "1e400", "1..2s", "9999999999999d"] {
+            assert!(parse_time(text).is_err_and(|why| why.contains("above 0")), "{text:?}");
         }
     }
 
     #[test]
-    fn bad_flags_say_what_is_allowed() {
-        assert!(parse_error("shellyard run --timeout 0 -- x").contains("above 0"));
-        assert!(parse_error("shellyard run --timeout soon -- x").contains("above 0"));
-        assert!(parse_error("shellyard run --env A -- x").contains("NAME=VALUE"));
-        assert!(parse_error("shellyard run --tiemout 5 ls").contains("--timeout"));
-        assert!(parse_error("shellyard run --lane build ls").contains("--queue"));
-        assert!(parse_error("shellyard run --memory 10X ls").contains("such as 512M"));
-        assert!(parse_error("shellyard run --processes 0 ls").contains("above 0"));
-        assert!(parse_error("shellyard run --network maybe ls").contains("auto"));
-        assert!(parse_error("shellyard stop --signal FOO 1").contains("SIGHUP"));
-        assert!(parse_error("shellyard logs --tail 2000000 1").contains("1000000"));
-        assert!(parse_error("shellyard logs --since soon 1").contains("2026-01-31"));
-        assert!(parse_error("shellyard run").contains("CMD"));
-        assert!(parse_error("shellyard stdio --result-format yaml").contains("structured"));
-        assert!(parse_error("shellyard serv").contains("serve"));
-        assert!(parse_error("shellyard stdio --ensure-server").contains("--connect"));
+    fn a_duration_is_a_number_and_a_unit() {
+        for (text, seconds) in [("45s", 45), ("90m", 5400), ("12h", 43_200), ("30d", 2_592_000)] {
+            assert_eq!(parse_duration(text), Some(Duration::from_secs(seconds)), "{text}");
+        }
+        for odd in ["", "d", "30", "-1d", "+1d", "1.5h", "30 d", "1y", "18446744073709551615w", "é"]
+        {
+            assert_eq!(parse_duration(odd), None, "{odd}");
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use clap::CommandFactory;
 
-use super::flags::Cli;
+use super::command_line::Cli;
 use super::terminal::{VerbOutput, read_width};
 use super::text_layout::{format_list_within, wrap_text};
 

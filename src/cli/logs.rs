@@ -11,6 +11,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::flags::parse_time;
 use super::job_connection::{
     BACK_MESSAGE, JobOutputEvents, LOST_MESSAGE, MissingOutput, OutputEvent,
 };
@@ -19,7 +20,6 @@ use super::server_request::ServerRequestError;
 use super::server_set::{FoundJob, JobName, JobScopeFlags, ServerSet, parse_job_name};
 use super::terminal::{Display, OutputSink, VerbOutput, print_message, with_spinner};
 use super::text_layout::escape_for_terminal;
-use super::times::parse_time;
 use crate::http::MAX_TAIL;
 
 /// The longest line that `--grep` and `--json` take as one.

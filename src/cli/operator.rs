@@ -9,11 +9,11 @@ use serde_json::{Map, Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::config::{self, ReloadFlags};
+use super::flags::parse_duration;
 use super::job_view::format_elapsed;
 use super::server_request::{ConnectFlags, ServerRequestError, get, put, send_post};
 use super::terminal::{ASKING, Display, VerbOutput, read_width, with_spinner};
 use super::text_layout::{format_list_within, format_table_within};
-use super::token::parse_duration;
 use crate::client::ServerClient;
 
 /// A verb that sends a request to a running server.

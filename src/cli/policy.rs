@@ -2,19 +2,63 @@
 
 use std::fs;
 use std::io::{self, BufRead, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use clap::{Args, Subcommand};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::terminal::{self, read_width};
 use super::text_layout::wrap_text;
-use super::{PolicyCommand, PolicyExplainFlags, PolicyTestFlags, PolicyVerb};
 use crate::policy::rules::{self, RuleError, RuleReference};
 use crate::policy::{
     ExplainedCommand, Explanation, Policy, PolicyDecision, PolicyRequest, RequestedCommand,
     RuleOutcome, decide, explain,
 };
+
+/// Arguments of the `policy` verb.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct PolicyCommand {
+    #[command(subcommand)]
+    pub verb: PolicyVerb,
+    /// Configuration file, instead of the default locations.
+    #[arg(long, value_name = "FILE", global = true)]
+    pub config: Option<PathBuf>,
+}
+
+/// The verbs of `policy`.
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
+pub enum PolicyVerb {
+    /// Decide on one command, or on a file of recorded decisions; exit code 1 if the command may not
+    /// run without approval, or if a decision differs from the recorded one.
+    Test(PolicyTestFlags),
+    /// List each command that a shell text would run, the rule that applies to it, and why.
+    Explain(PolicyExplainFlags),
+}
+
+/// Flags of `policy test`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct PolicyTestFlags {
+    /// The shell text to decide on.
+    #[arg(required_unless_present = "cases")]
+    pub command: Option<String>,
+    /// File with one JSON object per line: {"command", "allow", "deny", "expected"}.
+    #[arg(long, value_name = "FILE", conflicts_with = "command")]
+    pub cases: Option<PathBuf>,
+    /// Print JSON instead of text.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Flags of `policy explain`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct PolicyExplainFlags {
+    /// The shell text to explain; with --json, `-` reads one JSON string per line from stdin.
+    pub command: String,
+    /// Print JSON, one object per line.
+    #[arg(long)]
+    pub json: bool,
+}
 
 /// Runs the `policy` verb and returns the exit code: 0, 1 if a command may not run or a decision
 /// differs from the recorded one, or 2 if the input could not be read.

@@ -2,30 +2,208 @@
 
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::Args;
 use rustix::fs::fstat;
 use rustix::stdio::{stderr, stdout};
+use serde_json::{Map, Value, json};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::RunFlags;
+use super::flags::{flag_value, parse_time};
 use super::job_view::{
     NOT_EXECUTABLE, NOT_FOUND, OUR_FAILURE, TIMED_OUT, TRY_LATER, command_exit_code,
     explain_signal, signal_exit_code,
 };
-use super::run_queued::wants_terminal;
 use super::terminal::{
     Display, RawTerminal, TerminalSignal, TerminalSignals, read_keys, read_terminal_size,
 };
+use crate::config::FlagValue;
 use crate::outcome::{JobEnding, Outcome, StartError, StopBy, format_not_run, signal_name};
 use crate::output::{LogReader, PageEnd, PageRequest};
 use crate::service::{
     CallerIdentity, JobHandle, JobInput, JobService, StopRequest, Submission, SubmitError,
 };
+use crate::setting_values::parse_size;
 use crate::spec::{JobProgram, Stdin, Stream, StreamMode};
 use crate::telemetry::spans::{SpanKind, TraceSpan};
 use crate::trace::{BegunBy, CallTrace};
+
+const RUN_HELP: &str = "\
+Examples:
+  shellyard run ls -la
+  shellyard run --timeout 10m --memory 2G --env CI=1 -- make check
+  shellyard run --shell -- 'grep -r deprecated . | wc -l'
+  shellyard run --queue --lane build cargo test
+
+Flags of shellyard stand before the command; everything after its first word belongs to it. On a
+terminal, the command has a terminal as well.
+
+Exit codes: the command's own; 124 if it timed out, 125 if Shellyard itself failed, 126 if it
+cannot be executed, 127 if it was not found, 128+N if signal N ended it, 75 if the queue is full or a limit of the tenant is reached.";
+
+/// Flags of the verb `run`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+#[command(after_help = RUN_HELP)]
+pub struct RunFlags {
+    /// End the command after this time, such as 90, 90s, 10m or 1h30m.
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub timeout: Option<Duration>,
+    /// Working directory of the command.
+    #[arg(long, value_name = "DIR")]
+    pub cwd: Option<PathBuf>,
+    /// Set an environment variable; may be repeated.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_variable)]
+    pub env: Vec<(String, String)>,
+    /// Join the words with spaces and run them as shell text.
+    #[arg(long)]
+    pub shell: bool,
+    /// Give the command no terminal, even if you have one.
+    #[arg(long)]
+    pub no_terminal: bool,
+    #[command(flatten)]
+    pub confine: ConfineFlags,
+    #[command(flatten)]
+    pub queue: RunQueueFlags,
+    /// Configuration file, instead of the default locations.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Data directory, which stores output that does not fit into memory.
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<String>,
+    /// The command and its arguments.
+    #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
+    pub words: Vec<String>,
+}
+
+impl RunFlags {
+    /// Returns the settings that these flags set.
+    #[must_use]
+    pub fn values(&self) -> Vec<FlagValue> {
+        let own = flag_value("server.data_dir", "--data-dir", self.data_dir.as_ref());
+        own.into_iter().chain(self.confine.values()).collect()
+    }
+
+    /// `true` if the program gets a terminal: the user has one for input and output.
+    pub(super) fn wants_terminal(&self, display: &Display) -> bool {
+        !self.no_terminal && display.is_terminal && display.has_keyboard && !self.queue.detach
+    }
+}
+
+/// Flags of `run` about confinement and limits.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
+pub struct ConfineFlags {
+    /// Confinement profile (sandbox): none, default, workspace-write or read-only.
+    #[arg(long, value_name = "PROFILE")]
+    #[arg(value_parser = ["none", "default", "workspace-write", "read-only"])]
+    pub confinement: Option<String>,
+    /// Network access: on, off or auto.
+    #[arg(long, value_name = "ON|OFF|AUTO", value_parser = ["on", "off", "auto"])]
+    pub network: Option<String>,
+    /// Limit on memory, such as 512M or 2G; `none` = no limit.
+    #[arg(long, value_name = "SIZE", value_parser = parse_memory)]
+    pub memory: Option<String>,
+    /// Limit on CPU time, such as 60 or 10m; `none` = no limit.
+    #[arg(long, value_name = "TIME", value_parser = parse_cpu_seconds)]
+    pub cpu: Option<String>,
+    /// Limit on the number of processes; `none` = no limit.
+    #[arg(long, value_name = "N", value_parser = parse_process_count)]
+    pub processes: Option<String>,
+}
+
+impl ConfineFlags {
+    /// Returns the settings that these flags set.
+    pub(super) fn values(&self) -> impl Iterator<Item = FlagValue> {
+        let values = [
+            flag_value("confinement.profile", "--confinement", self.confinement.as_ref()),
+            flag_value("confinement.network", "--network", self.network.as_ref()),
+            flag_value("limits.memory", "--memory", self.memory.as_ref()),
+            flag_value("limits.cpu_s", "--cpu", self.cpu.as_ref()),
+            flag_value("limits.processes", "--processes", self.processes.as_ref()),
+        ];
+        values.into_iter().flatten()
+    }
+
+    /// Returns the limits as fields of a request to a server.
+    pub(super) fn limit_fields(&self) -> Map<String, Value> {
+        let fields = [
+            ("memory", self.memory.as_ref().map(|size| json!(size))),
+            ("cpu_s", self.cpu.as_deref().map(number_or_text)),
+            ("processes", self.processes.as_deref().map(number_or_text)),
+        ];
+        fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+    }
+}
+
+/// Flags of `run` about a running server.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
+#[command(next_help_heading = "With a running server")]
+pub struct RunQueueFlags {
+    /// Send the command to the running server, which queues it beside the jobs of all its clients.
+    #[arg(short, long)]
+    pub queue: bool,
+    /// Print the number of the job and return; the job goes on.
+    #[arg(short, long, requires = "queue")]
+    pub detach: bool,
+    /// The lane (part of the queue) of the job.
+    #[arg(long, value_name = "LANE", requires = "queue")]
+    pub lane: Option<String>,
+    /// The order among the waiting jobs of the tenant.
+    #[arg(long, value_name = "PRIORITY", requires = "queue", value_parser = ["low", "normal", "high"])]
+    pub priority: Option<String>,
+    /// A name for this submission: the same key again is the same job, and runs nothing twice.
+    #[arg(long, value_name = "KEY", requires = "queue")]
+    pub key: Option<String>,
+    /// A text that lists show beside the command.
+    #[arg(long, value_name = "TEXT", requires = "queue")]
+    pub description: Option<String>,
+    /// URL or unix socket of the server; the default is the socket in its data directory.
+    #[arg(long, value_name = "URL|SOCKET", requires = "queue")]
+    pub connect: Option<String>,
+    /// File with the bearer token to send; the default is the variable SHELLYARD_TOKEN.
+    #[arg(long, value_name = "FILE", requires = "queue")]
+    pub token: Option<PathBuf>,
+}
+
+fn parse_variable(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        Some(_) | None => Err("write it as NAME=VALUE, such as CI=1".to_owned()),
+    }
+}
+
+fn number_or_text(text: &str) -> Value {
+    text.parse::<u64>().map_or_else(|_| json!(text), |number| json!(number))
+}
+
+/// The words that stand for no limit, and for one that fits the host.
+const BOUND_WORDS: [&str; 2] = ["none", "auto"];
+
+fn parse_memory(text: &str) -> Result<String, String> {
+    let is_known = BOUND_WORDS.contains(&text) || parse_size(text).is_some();
+    let bad = || "give a size such as 512M, 2G or 1.5 GiB, or none".to_owned();
+    if is_known { Ok(text.to_owned()) } else { Err(bad()) }
+}
+
+fn parse_process_count(text: &str) -> Result<String, String> {
+    let is_count = text.parse::<u64>().is_ok_and(|count| count > 0);
+    let bad = || "give a number above 0, or none".to_owned();
+    if is_count || BOUND_WORDS.contains(&text) { Ok(text.to_owned()) } else { Err(bad()) }
+}
+
+/// Parses a CPU time as whole seconds: the kernel counts no smaller ones.
+fn parse_cpu_seconds(text: &str) -> Result<String, String> {
+    if text == "none" {
+        return Ok(text.to_owned());
+    }
+    let time = parse_time(text)?;
+    Some(time.as_secs())
+        .filter(|seconds| *seconds > 0)
+        .map(|seconds| seconds.to_string())
+        .ok_or_else(|| "give a time of at least a second, such as 60 or 10m".to_owned())
+}
 
 const PAGE_BYTES: usize = 64 * 1024;
 
@@ -51,7 +229,7 @@ pub async fn run(
     let span = TraceSpan::start(SpanKind::Internal, "run".to_owned(), None);
     let trace = CallTrace { context: span.context().clone(), begun_by: BegunBy::Server };
     let client = service.tenant_client(CallerIdentity::LOCAL, "shellyard run").with_trace(trace);
-    let has_terminal = wants_terminal(&flags, display);
+    let has_terminal = flags.wants_terminal(display);
     let job = match client.submit(to_submission(flags, has_terminal)).await {
         Ok(job) => job,
         Err(error) => return Ok(explain_refusal(&error)),

@@ -1,15 +1,12 @@
 //! `run --queue`: submits the command to a running server, follows its output and returns its exit
 //! code.
 
-use std::path::PathBuf;
-
-use clap::Args;
 use hyper::header::HeaderValue;
 use serde_json::{Map, Value, json};
 
-use super::RunFlags;
 use super::attach::{SessionEnd, SessionSettings, describe_ended_job, run_session};
 use super::job_view::{OUR_FAILURE, TRY_LATER, signal_exit_code};
+use super::run::RunFlags;
 use super::server_request::{ServerRequestError, send_post};
 use super::server_set::{FoundJob, FoundServer, ServerLabel};
 use super::terminal::{Display, VerbOutput, format_with_causes, read_terminal_size, with_spinner};
@@ -17,36 +14,6 @@ use crate::client::ServerClient;
 
 /// The name by which lists show jobs of this verb.
 const USER_AGENT: &str = concat!("shellyard-run/", env!("CARGO_PKG_VERSION"));
-
-/// Flags of `run` about a running server.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
-#[command(next_help_heading = "With a running server")]
-pub struct RunQueueFlags {
-    /// Send the command to the running server, which queues it beside the jobs of all its clients.
-    #[arg(short, long)]
-    pub queue: bool,
-    /// Print the number of the job and return; the job goes on.
-    #[arg(short, long, requires = "queue")]
-    pub detach: bool,
-    /// The lane (part of the queue) of the job.
-    #[arg(long, value_name = "LANE", requires = "queue")]
-    pub lane: Option<String>,
-    /// The order among the waiting jobs of the tenant.
-    #[arg(long, value_name = "PRIORITY", requires = "queue", value_parser = ["low", "normal", "high"])]
-    pub priority: Option<String>,
-    /// A name for this submission: the same key again is the same job, and runs nothing twice.
-    #[arg(long, value_name = "KEY", requires = "queue")]
-    pub key: Option<String>,
-    /// A text that lists show beside the command.
-    #[arg(long, value_name = "TEXT", requires = "queue")]
-    pub description: Option<String>,
-    /// URL or unix socket of the server; the default is the socket in its data directory.
-    #[arg(long, value_name = "URL|SOCKET", requires = "queue")]
-    pub connect: Option<String>,
-    /// File with the bearer token to send; the default is the variable SHELLYARD_TOKEN.
-    #[arg(long, value_name = "FILE", requires = "queue")]
-    pub token: Option<PathBuf>,
-}
 
 /// Submits the command, and follows the job unless it is detached. Returns the exit code.
 pub async fn run(flags: &RunFlags, client: ServerClient, display: &Display) -> u8 {
@@ -83,11 +50,6 @@ async fn submit(
     Ok(FoundJob { server, name: number.clone(), number, tenant: None, state })
 }
 
-/// `true` if the program gets a terminal: the user has one for input and output.
-pub(super) fn wants_terminal(flags: &RunFlags, display: &Display) -> bool {
-    !flags.no_terminal && display.is_terminal && display.has_keyboard && !flags.queue.detach
-}
-
 /// Returns the request. A server on this machine runs the command in our own directory.
 fn job_fields(flags: &RunFlags, is_local: bool, display: &Display) -> Value {
     let mut fields = Map::new();
@@ -106,7 +68,7 @@ fn job_fields(flags: &RunFlags, is_local: bool, display: &Display) -> Value {
     let directory = directory.map(|path| std::path::absolute(&path).unwrap_or(path));
     let limits = flags.confine.limit_fields();
     let size = read_terminal_size();
-    let has_terminal = wants_terminal(flags, display);
+    let has_terminal = flags.wants_terminal(display);
     let optional = [
         ("directory", directory.map(|path| json!(path.to_string_lossy()))),
         ("env", (!flags.env.is_empty()).then(|| flags.env.iter().cloned().collect::<Value>())),

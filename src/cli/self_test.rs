@@ -522,7 +522,7 @@ mod tests {
         let bad = [check("a", CheckResult::Ok), check("c", CheckResult::Failed)];
         let output = format_results(&bad, OutputFormat::Json, None);
         assert_eq!(output.code, 1);
-        let answer: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+        let answer: Value = serde_json::from_str(&output.stdout).unwrap();
         assert_eq!(
             (&answer["ok"], &answer["checks"][1]["result"]),
             (&json!(false), &json!("failed"))

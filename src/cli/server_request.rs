@@ -9,6 +9,7 @@ use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
 use thiserror::Error;
 
+use super::flags::flag_value;
 use super::terminal::{VerbOutput, format_with_causes};
 use super::text_layout::escape_for_terminal;
 use crate::client::{ClientError, ResponseStream, ServerClient, ServerResponse};
@@ -71,15 +72,6 @@ impl ConnectFlags {
         }
         text()
     }
-}
-
-/// Returns the setting that a flag sets, if the flag was given.
-pub(super) fn flag_value(
-    key: &'static str,
-    flag: &'static str,
-    value: Option<&impl ToString>,
-) -> Option<FlagValue> {
-    value.map(|value| FlagValue { key, flag, value: value.to_string() })
 }
 
 /// The error of a request to a running server.

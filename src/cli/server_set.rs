@@ -13,6 +13,7 @@ use rustix::process::{Pid, test_kill_process};
 use serde_json::Value;
 use tokio::time::timeout;
 
+use super::flags::parse_tenant;
 use super::server_request::{ConnectFlags, ServerRequestError, get};
 use super::text_layout::escape_for_terminal;
 use crate::client::{Endpoint, ServerClient};
@@ -47,10 +48,6 @@ impl JobScopeFlags {
             (false, None) => TenantScope::Own,
         }
     }
-}
-
-fn parse_tenant(text: &str) -> Result<TenantId, String> {
-    TenantId::parse(text).map_err(|error| error.to_string())
 }
 
 /// The tenants whose jobs a verb is about.

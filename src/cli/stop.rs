@@ -7,12 +7,12 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use super::flags::parse_time;
 use super::job_view::JobView;
 use super::server_request::{ServerRequestError, send_post};
 use super::server_set::{JobName, JobScopeFlags, ServerSet, parse_job_name};
 use super::terminal::{Display, VerbOutput, format_with_causes, read_width, with_spinner};
 use super::text_layout::wrap_text;
-use super::times::parse_time;
 use super::wait::{OutageNotices, wait_for_end};
 use crate::outcome::parse_signal;
 

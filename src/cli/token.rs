@@ -2,12 +2,11 @@
 
 use std::error::Error;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::server_request::flag_value;
+use super::flags::{flag_value, parse_duration, parse_tenant};
 use super::terminal::{OutputFormat, VerbOutput, read_width};
 use super::text_layout::format_table_within;
 use crate::config::FlagValue;
@@ -216,10 +215,6 @@ fn failure_output(error: &TokenStoreError, format: OutputFormat) -> VerbOutput {
     }
 }
 
-fn parse_tenant(text: &str) -> Result<TenantId, String> {
-    TenantId::parse(text).map_err(|error| error.to_string())
-}
-
 fn parse_role(text: &str) -> Result<CallerRole, String> {
     CallerRole::parse(text).ok_or_else(|| "roles are metrics, read-only, run and admin".to_owned())
 }
@@ -239,36 +234,9 @@ fn parse_expiry(text: &str) -> Result<UnixTime, String> {
     })
 }
 
-/// Parses a duration such as `30d`, `12h`, `90m`, `45s` or `2w`.
-pub(super) fn parse_duration(text: &str) -> Option<Duration> {
-    let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
-    let seconds: u64 = match unit {
-        "s" => 1,
-        "m" => 60,
-        "h" => 3600,
-        "d" => 86_400,
-        "w" => 604_800,
-        _ => return None,
-    };
-    let is_number = number.bytes().all(|b| b.is_ascii_digit());
-    let number: u64 = number.parse().ok().filter(|_| is_number)?;
-    number.checked_mul(seconds).map(Duration::from_secs)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_duration_is_a_number_and_a_unit() {
-        for (text, seconds) in [("45s", 45), ("90m", 5400), ("12h", 43_200), ("30d", 2_592_000)] {
-            assert_eq!(parse_duration(text), Some(Duration::from_secs(seconds)), "{text}");
-        }
-        for odd in ["", "d", "30", "-1d", "+1d", "1.5h", "30 d", "1y", "18446744073709551615w", "é"]
-        {
-            assert_eq!(parse_duration(odd), None, "{odd}");
-        }
-    }
 
     #[test]
     fn a_past_moment_is_not_an_expiry() {

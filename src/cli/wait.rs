@@ -9,13 +9,13 @@ use futures_util::future::{join_all, try_join_all};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
+use super::flags::parse_time;
 use super::job_connection::{LOST_MESSAGE, ServerOutage, get_same_job, next_retry};
 use super::job_view::{JobView, OUR_FAILURE, TIMED_OUT};
 use super::server_request::ServerRequestError;
 use super::server_set::{FoundJob, JobName, JobScopeFlags, ServerSet, parse_job_name};
 use super::terminal::{Display, VerbOutput, clear_spinner, print_message, with_spinner};
 use super::text_layout::Tone;
-use super::times::parse_time;
 
 /// The time that one request waits, in seconds: less than a response may take.
 const REQUEST_WAIT_S: u64 = 15;
