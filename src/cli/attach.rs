@@ -97,13 +97,11 @@ async fn describe_end(
         SessionEnd::ReaderGone => signal_exit_code(libc::SIGPIPE),
     };
     if is_json {
-        let stdout = format!("{:#}\n", json!({ "detached": true }));
-        return Ok(VerbOutput { stdout, stderr: String::new(), code });
+        return Ok(VerbOutput::json(&json!({ "detached": true }), code));
     }
-    let stderr = format!(
-        "detached from job {name}, which goes on; `shellyard attach {name}` returns to it\n"
-    );
-    Ok(VerbOutput { stdout: String::new(), stderr, code })
+    let message =
+        format!("detached from job {name}, which goes on; `shellyard attach {name}` returns to it");
+    Ok(VerbOutput { code, ..VerbOutput::message(&message) })
 }
 
 /// Returns the exit code of a job that has just ended, and how it ended.
@@ -115,11 +113,14 @@ pub(super) async fn describe_ended_job(
     let view = JobView(&state);
     let code = view.exit_code().unwrap_or(OUR_FAILURE);
     if is_json {
-        return Ok(VerbOutput { stdout: format!("{state:#}\n"), stderr: String::new(), code });
+        return Ok(VerbOutput::json(&state, code));
     }
-    let why = view.explain_end();
-    let stderr = why.map(|why| format!("shellyard: job {}: {why}\n", job.name));
-    Ok(VerbOutput { stdout: String::new(), stderr: stderr.unwrap_or_default(), code })
+    Ok(match view.explain_end() {
+        Some(why) => {
+            VerbOutput { code, ..VerbOutput::failure(&format!("job {}: {why}", job.name)) }
+        }
+        None => VerbOutput::exit_code(code),
+    })
 }
 
 // The session.
@@ -532,17 +533,17 @@ struct DetachSearch {
 /// The typed bytes for the job, and the end of the search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct TypedBytes {
-    pub(super) forward: Vec<u8>,
+    forward: Vec<u8>,
     has_detached: bool,
 }
 
 impl DetachSearch {
-    pub(super) fn new(keys: &DetachKeys) -> Self {
+    fn new(keys: &DetachKeys) -> Self {
         Self { keys: keys.0.clone(), typed: 0 }
     }
 
     /// Takes typed bytes, and returns those for the job. Bytes after the detach keys are dropped.
-    pub(super) fn push(&mut self, bytes: &[u8]) -> TypedBytes {
+    fn push(&mut self, bytes: &[u8]) -> TypedBytes {
         let mut forward = Vec::with_capacity(bytes.len());
         for byte in bytes {
             if self.keys.get(self.typed) != Some(byte) {

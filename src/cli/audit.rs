@@ -50,18 +50,9 @@ fn reply(result: Result<VerifyReport, VerifyError>, format: OutputFormat) -> Ver
             stderr: format_notes(&verified),
             code: 0,
         },
-        (Ok(verified), OutputFormat::Json) => {
-            VerbOutput { stdout: format!("{:#}\n", as_json(&verified)), ..VerbOutput::default() }
-        }
-        (Err(error), OutputFormat::Human) => {
-            let stderr = format!("shellyard: {}\n", format_with_causes(&error));
-            VerbOutput { stdout: String::new(), stderr, code: 1 }
-        }
-        (Err(error), OutputFormat::Json) => VerbOutput {
-            stdout: format!("{:#}\n", problem_json(&error)),
-            code: 1,
-            ..VerbOutput::default()
-        },
+        (Ok(verified), OutputFormat::Json) => VerbOutput::json(&as_json(&verified), 0),
+        (Err(error), OutputFormat::Human) => VerbOutput::failure(&format_with_causes(&error)),
+        (Err(error), OutputFormat::Json) => VerbOutput::json(&problem_json(&error), 1),
     }
 }
 

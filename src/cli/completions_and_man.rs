@@ -70,12 +70,8 @@ impl CompletedShell {
 #[must_use]
 pub(super) fn print_completions(flags: &CompletionsFlags) -> u8 {
     let output = match write_script(flags.shell) {
-        Ok(stdout) => VerbOutput { stdout, ..VerbOutput::default() },
-        Err(error) => VerbOutput {
-            stderr: format!("shellyard: the script cannot be written: {error}\n"),
-            code: 1,
-            ..VerbOutput::default()
-        },
+        Ok(script) => VerbOutput::result(script),
+        Err(error) => VerbOutput::failure(&format!("the script cannot be written: {error}")),
     };
     output.print()
 }
@@ -300,28 +296,19 @@ pub struct ManFlags {
 #[must_use]
 pub(super) fn print_manual(flags: &ManFlags, command: clap::Command) -> u8 {
     let output = match &flags.dir {
-        Some(dir) => write_pages(dir, command).map(|()| VerbOutput {
-            stderr: format!("the manual pages are in {}\n", dir.display()),
-            ..VerbOutput::default()
-        }),
-        None => print_page(command),
+        Some(dir) => write_pages(dir, command)
+            .map(|()| VerbOutput::message(&format!("the manual pages are in {}", dir.display()))),
+        None => build_pages(command)
+            .map(|pages| VerbOutput::result(pages.into_iter().next().unwrap_or_default().text)),
     };
     let place = flags.dir.as_ref().map(|dir| format!(" to {}", dir.display()));
     let place = place.unwrap_or_default();
-    let failure = |error: io::Error| VerbOutput {
-        stderr: format!(
-            "shellyard: the manual pages cannot be written{place}: {error}; name another directory\n"
-        ),
-        code: 1,
-        ..VerbOutput::default()
+    let failure = |error: io::Error| {
+        VerbOutput::failure(&format!(
+            "the manual pages cannot be written{place}: {error}; name another directory"
+        ))
     };
     output.unwrap_or_else(failure).print()
-}
-
-fn print_page(command: clap::Command) -> io::Result<VerbOutput> {
-    let pages = build_pages(command)?;
-    let first = pages.into_iter().next().unwrap_or_default();
-    Ok(VerbOutput { stdout: first.text, ..VerbOutput::default() })
 }
 
 fn write_pages(dir: &Path, command: clap::Command) -> io::Result<()> {

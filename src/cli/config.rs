@@ -10,7 +10,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::flags::ServeFlags;
 use super::server_request::{ConnectFlags, ServerRequestError, send_post};
-use super::terminal::{VerbOutput, read_width};
+use super::terminal::{VerbOutput, format_with_causes, read_width};
 use super::text_layout::{format_list_within, wrap_text};
 use crate::client::ServerClient;
 use crate::config::{
@@ -118,7 +118,7 @@ fn check(
             let answer = json!({
                 "ok": true, "file": loaded.file, "ignored": loaded.ignored, "problems": []
             });
-            VerbOutput { stdout: format!("{answer:#}\n"), ..VerbOutput::default() }
+            VerbOutput::json(&answer, 0)
         }
         (Ok(loaded), false) => {
             let file = loaded.file.as_deref().map_or("no file".into(), Path::to_string_lossy);
@@ -130,20 +130,20 @@ fn check(
         (Err(error), true) => {
             let answer =
                 json!({ "ok": false, "code": error.code(), "problems": problems_json(&error) });
-            VerbOutput { stdout: format!("{answer:#}\n"), stderr: String::new(), code: 1 }
+            VerbOutput::json(&answer, 1)
         }
-        (Err(error), false) => failed_check_output(&error),
+        (Err(error), false) => VerbOutput::failure(&format_with_causes(&error)),
     }
 }
 
 /// Returns the output for settings with a rule that cannot be used; the message names its place.
 fn failed_rule_output(loaded: &Loaded, message: &str, is_json: bool) -> VerbOutput {
     if !is_json {
-        return failure_output(message);
+        return VerbOutput::failure(message);
     }
     let problem = json!({ "origin": loaded.file, "message": message });
     let answer = json!({ "ok": false, "code": "config_invalid", "problems": [problem] });
-    VerbOutput { stdout: format!("{answer:#}\n"), stderr: String::new(), code: 1 }
+    VerbOutput::json(&answer, 1)
 }
 
 /// Returns a note about the keys of a `settings.json` that have no meaning here.
@@ -166,14 +166,9 @@ fn format_warning(loaded: &Loaded) -> String {
 
 fn show(flags: &ShowFlags, environment: Environment) -> VerbOutput {
     match load_settings(None, &flags.serve, environment) {
-        Ok(loaded) if flags.json => {
-            VerbOutput { stdout: settings_json(&loaded), ..VerbOutput::default() }
-        }
-        Ok(loaded) => {
-            let stdout = format_settings(&loaded, read_width(&io::stdout()));
-            VerbOutput { stdout, ..VerbOutput::default() }
-        }
-        Err(error) => failed_check_output(&error),
+        Ok(loaded) if flags.json => VerbOutput::json(&settings_json(&loaded), 0),
+        Ok(loaded) => VerbOutput::result(format_settings(&loaded, read_width(&io::stdout()))),
+        Err(error) => VerbOutput::failure(&format_with_causes(&error)),
     }
 }
 
@@ -214,30 +209,32 @@ fn format_origin(loaded: &Loaded, key: &str, entry: &ConfigEntry) -> String {
     }
 }
 
-fn settings_json(loaded: &Loaded) -> String {
+fn settings_json(loaded: &Loaded) -> Value {
     let one =
         |entry: &ConfigEntry| json!({ "value": entry.given, "origin": entry.origin.to_string() });
     let settings: serde_json::Map<_, _> =
         loaded.entries().into_iter().map(|(key, entry)| (key.to_owned(), one(entry))).collect();
-    format!("{:#}\n", json!({ "file": loaded.file, "settings": settings }))
+    json!({ "file": loaded.file, "settings": settings })
 }
 
 fn write_initial_config(flags: &InitFlags, environment: &Environment) -> VerbOutput {
     if flags.stdout {
-        return VerbOutput { stdout: write_initial_file(), ..VerbOutput::default() };
+        return VerbOutput::result(write_initial_file());
     }
     let Some(path) = user_config_file(environment) else {
-        return failure_output(
+        return VerbOutput::failure(
             "HOME is not set, so there is no place for your configuration file; use --stdout",
         );
     };
     match write_new(&path) {
-        Ok(()) => VerbOutput { stdout: format!("{}\n", path.display()), ..VerbOutput::default() },
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => failure_output(&format!(
-            "`{}` exists and is left as it is; move it away first, or use --stdout",
-            path.display()
-        )),
-        Err(error) => failure_output(&format!("cannot write `{}`: {error}", path.display())),
+        Ok(()) => VerbOutput::result(format!("{}\n", path.display())),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            VerbOutput::failure(&format!(
+                "`{}` exists and is left as it is; move it away first, or use --stdout",
+                path.display()
+            ))
+        }
+        Err(error) => VerbOutput::failure(&format!("cannot write `{}`: {error}", path.display())),
     }
 }
 
@@ -266,17 +263,6 @@ fn problems_json(error: &ConfigError) -> Vec<Value> {
             vec![json!({ "origin": path, "message": source.to_string() })]
         }
     }
-}
-
-fn failed_check_output(error: &ConfigError) -> VerbOutput {
-    match std::error::Error::source(error) {
-        Some(cause) => failure_output(&format!("{error}: {cause}")),
-        None => failure_output(&error.to_string()),
-    }
-}
-
-fn failure_output(message: &str) -> VerbOutput {
-    VerbOutput { stdout: String::new(), stderr: format!("shellyard: {message}\n"), code: 1 }
 }
 
 // `config reload`.

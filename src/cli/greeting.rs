@@ -27,8 +27,7 @@ const FIRST_STEPS: [(&str, &str, &str); 7] = [
 /// Prints the text for a person who has typed the name of the program alone. Returns the exit code.
 #[must_use]
 pub fn run() -> u8 {
-    let stdout = format_start_page(has_verb, read_width(&io::stdout()));
-    VerbOutput { stdout, ..VerbOutput::default() }.print()
+    VerbOutput::result(format_start_page(has_verb, read_width(&io::stdout()))).print()
 }
 
 /// Prints that `stdio` waits for a client, if a person has started it.

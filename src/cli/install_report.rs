@@ -206,7 +206,7 @@ pub(super) fn print_reports(reports: &[ClientReport], is_json: bool) -> VerbOutp
     if is_json {
         let clients: Vec<Value> = reports.iter().map(ClientReport::to_json).collect();
         let answer = json!({ "ok": code == 0, "clients": clients });
-        return VerbOutput { stdout: format!("{answer:#}\n"), stderr: String::new(), code };
+        return VerbOutput::json(&answer, code);
     }
     join(reports.iter().map(ClientReport::format), code)
 }
@@ -236,7 +236,7 @@ pub(super) fn print_settings(reports: &[ClientReport]) -> VerbOutput {
 }
 
 fn join(outputs: impl Iterator<Item = VerbOutput>, code: u8) -> VerbOutput {
-    outputs.fold(VerbOutput { code, ..VerbOutput::default() }, |mut all, output| {
+    outputs.fold(VerbOutput::exit_code(code), |mut all, output| {
         all.stdout += &output.stdout;
         all.stderr += &output.stderr;
         all
@@ -247,10 +247,10 @@ fn join(outputs: impl Iterator<Item = VerbOutput>, code: u8) -> VerbOutput {
 pub(super) fn failure_output(error: &InstallError, is_json: bool) -> VerbOutput {
     let message = format_with_causes(error);
     if is_json {
-        let answer = json!({ "ok": false, "code": error.code(), "message": message });
-        return VerbOutput { stdout: format!("{answer:#}\n"), code: 1, ..VerbOutput::default() };
+        VerbOutput::json_failure(error.code(), &message)
+    } else {
+        VerbOutput::failure(&message)
     }
-    VerbOutput { stderr: format!("shellyard: {message}\n"), code: 1, ..VerbOutput::default() }
 }
 
 /// Says what the permission rules of a request permit.
@@ -316,7 +316,7 @@ pub(super) fn list_clients(
     if is_json {
         let clients: Vec<Value> = found.iter().map(ListedClient::to_json).collect();
         let answer = json!({ "ok": true, "clients": clients });
-        return VerbOutput { stdout: format!("{answer:#}\n"), ..VerbOutput::default() };
+        return VerbOutput::json(&answer, 0);
     }
     let missing =
         ClientKind::ALL.into_iter().filter(|client| !found.iter().any(|row| row.client == *client));

@@ -326,10 +326,10 @@ enum EventError {
 /// One event.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct ServerEvent {
-    pub(super) name: String,
+    name: String,
     /// The text with which a reader resumes after this event.
-    pub(super) id: Option<String>,
-    pub(super) data: Value,
+    id: Option<String>,
+    data: Value,
 }
 
 /// Puts events together from pieces of any size.
@@ -342,7 +342,7 @@ struct EventParser {
 
 impl EventParser {
     /// Returns the events that end in these bytes. Comments, and events without data, are left out.
-    pub(super) fn push(&mut self, bytes: &[u8]) -> Vec<Result<ServerEvent, EventError>> {
+    fn push(&mut self, bytes: &[u8]) -> Vec<Result<ServerEvent, EventError>> {
         let mut events = Vec::new();
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
             if self.line.len() + part.len() > MAX_LINE_BYTES {

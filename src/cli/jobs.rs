@@ -70,7 +70,7 @@ pub(super) async fn run(
             // Without its stderr a program has no place for messages.
             io::stderr().write_all(messages).ok();
             if print(frame.as_bytes()).is_err() {
-                return Ok(VerbOutput { code: 1, ..VerbOutput::default() });
+                return Ok(VerbOutput::exit_code(1));
             }
         }
         shown = text;

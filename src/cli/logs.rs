@@ -133,9 +133,7 @@ pub(super) async fn run(
         Printed::All(state) if finished.is_ok() => Ok(describe_end(flags, display, &job, &state)),
         Printed::All(_) | Printed::ReaderGone => Ok(VerbOutput::default()),
         Printed::Failed(error) => Err(error),
-        Printed::Interrupted => {
-            Ok(VerbOutput { code: signal_exit_code(libc::SIGINT), ..VerbOutput::default() })
-        }
+        Printed::Interrupted => Ok(VerbOutput::exit_code(signal_exit_code(libc::SIGINT))),
     }
 }
 
@@ -338,12 +336,12 @@ struct TerminalFilter {
 }
 
 impl TerminalFilter {
-    pub(super) fn new(colors: ColorRule) -> Self {
+    fn new(colors: ColorRule) -> Self {
         Self { colors, ..Self::default() }
     }
 
     /// Returns the harmless form of the next bytes, as far as they are complete.
-    pub(super) fn push(&mut self, bytes: &[u8]) -> String {
+    fn push(&mut self, bytes: &[u8]) -> String {
         self.partial.extend_from_slice(bytes);
         let held = count_incomplete(&self.partial);
         let rest = self.partial.split_off(self.partial.len() - held);
@@ -356,7 +354,7 @@ impl TerminalFilter {
     }
 
     /// Returns the rest, and the sequence that ends all colours if there were any.
-    pub(super) fn finish(&mut self) -> String {
+    fn finish(&mut self) -> String {
         let partial = std::mem::take(&mut self.partial);
         let mut shown = String::new();
         for c in String::from_utf8_lossy(&partial).chars() {

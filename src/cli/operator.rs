@@ -86,9 +86,8 @@ async fn show_queue(
     client: &ServerClient,
 ) -> Result<VerbOutput, ServerRequestError> {
     let queue = get(client, "/api/v1/queue").await?;
-    Ok(flags.server.success_output(&queue, || VerbOutput {
-        stdout: format_queue(&queue, read_width(&std::io::stdout())),
-        ..VerbOutput::default()
+    Ok(flags.server.success_output(&queue, || {
+        VerbOutput::result(format_queue(&queue, read_width(&std::io::stdout())))
     }))
 }
 
@@ -271,7 +270,7 @@ fn describe_remaining_pause(queue: &Value) -> Option<String> {
 }
 
 fn queue_message(done: &str, counts: &Value, advice: &str) -> VerbOutput {
-    message_output(&format!("{done} ({}); {advice}", format_counts(counts)))
+    VerbOutput::message(&format!("{done} ({}); {advice}", format_counts(counts)))
 }
 
 /// Formats the counts of the queue or of a lane as `1 running, 2 queued`.
@@ -312,11 +311,11 @@ async fn drain(
     if !flags.wait {
         return Ok(flags
             .server
-            .success_output(&queue, || message_output(&format_first_message(flags, &queue))));
+            .success_output(&queue, || VerbOutput::message(&format_first_message(flags, &queue))));
     }
     if !flags.server.json {
         // The wait may be long, so the first message is printed at once.
-        message_output(&format_first_message(flags, &queue)).print();
+        VerbOutput::message(&format_first_message(flags, &queue)).print();
     }
     let waiting =
         with_spinner(display, "waiting for the last job", wait_until_drained(flags, client, queue));
@@ -324,7 +323,7 @@ async fn drain(
         DrainEnd::Empty(queue) => (queue, "no job is queued or running any more"),
         DrainEnd::ServerGone(queue) => (queue, "the server has ended"),
     };
-    Ok(flags.server.success_output(&last, || message_output(words)))
+    Ok(flags.server.success_output(&last, || VerbOutput::message(words)))
 }
 
 /// The end of the wait, with the last state of the queue.
@@ -371,10 +370,6 @@ fn format_first_message(flags: &DrainFlags, queue: &Value) -> String {
     format!("{message}; `shellyard drain --undo` undoes the drain")
 }
 
-fn message_output(message: &str) -> VerbOutput {
-    VerbOutput { stderr: format!("{message}\n"), ..VerbOutput::default() }
-}
-
 // `upgrade`: replaces a running server by another version of it, while its jobs go on.
 
 /// The time between two requests for the state of the new server.
@@ -408,7 +403,7 @@ async fn upgrade(
     }
     Ok(flags.server.success_output(&new, || {
         let (from, to) = (describe_server(&old), describe_server(&new));
-        message_output(&format!("upgraded from {from} to {to}; jobs go on"))
+        VerbOutput::message(&format!("upgraded from {from} to {to}; jobs go on"))
     }))
 }
 

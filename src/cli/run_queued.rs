@@ -19,20 +19,16 @@ const USER_AGENT: &str = concat!("shellyard-run/", env!("CARGO_PKG_VERSION"));
 pub async fn run(flags: &RunFlags, client: ServerClient, display: &Display) -> u8 {
     let submitting = with_spinner(display, "submitting the job", submit(flags, client, display));
     let output = match submitting.await {
-        Ok(job) if flags.queue.detach => {
-            let stdout = format!("{}\n", job.number);
-            Ok(VerbOutput { stdout, ..VerbOutput::default() })
-        }
+        Ok(job) if flags.queue.detach => Ok(VerbOutput::result(format!("{}\n", job.number))),
         Ok(job) => follow(&job, display).await,
         Err(error) => Err(error),
     };
     let output = output.unwrap_or_else(|error| VerbOutput {
-        stderr: format!("shellyard: {}\n", format_with_causes(&error)),
         code: match error.code() {
             "queue_full" | "tenant_limit" | "rate_limited" => TRY_LATER,
             _ => OUR_FAILURE,
         },
-        ..VerbOutput::default()
+        ..VerbOutput::failure(&format_with_causes(&error))
     });
     output.print()
 }
@@ -105,16 +101,16 @@ async fn follow(job: &FoundJob, display: &Display) -> Result<VerbOutput, ServerR
         SessionEnd::JobEnded | SessionEnd::Detached => describe_ended_job(job, false).await,
         SessionEnd::Signaled(signal) => {
             let name = &job.name;
-            let stderr = format!(
-                "shellyard: job {name} may go on; `shellyard logs {name}` and `shellyard stop {name}` reach it when its server is back\n"
+            let message = format!(
+                "job {name} may go on; `shellyard logs {name}` and `shellyard stop {name}` reach it when its server is back"
             );
-            Ok(VerbOutput { stderr, code: signal_exit_code(signal), ..VerbOutput::default() })
+            Ok(VerbOutput { code: signal_exit_code(signal), ..VerbOutput::failure(&message) })
         }
         SessionEnd::ReaderGone => {
             // Nobody reads the output, so the command gets the signal that tells it so.
             let body = json!({ "signal": "SIGPIPE" });
             send_post(&job.server.client, &job.url("/stop", &[]), &body).await?;
-            Ok(VerbOutput { code: signal_exit_code(libc::SIGPIPE), ..VerbOutput::default() })
+            Ok(VerbOutput::exit_code(signal_exit_code(libc::SIGPIPE)))
         }
     }
 }

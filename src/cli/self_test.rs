@@ -66,7 +66,7 @@ fn format_results(
                 })
                 .collect();
             let answer = json!({ "ok": !has_failed, "checks": checks });
-            VerbOutput { stdout: format!("{answer:#}\n"), code, ..VerbOutput::default() }
+            VerbOutput::json(&answer, code)
         }
         OutputFormat::Human => {
             let head = ["CHECK", "RESULT", "DETAIL"].map(str::to_owned).to_vec();
@@ -77,7 +77,7 @@ fn format_results(
             let table: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
             let summary = wrap_text(&format_summary(results), width);
             let stdout = format!("{}\n{summary}\n", format_table_within(&table, width));
-            VerbOutput { stdout, code, ..VerbOutput::default() }
+            VerbOutput { code, ..VerbOutput::result(stdout) }
         }
     }
 }

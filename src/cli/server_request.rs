@@ -6,7 +6,7 @@ use bytes::Bytes;
 use clap::Args;
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use hyper::{Method, StatusCode};
-use serde_json::{Value, json};
+use serde_json::Value;
 use thiserror::Error;
 
 use super::flags::flag_value;
@@ -49,16 +49,10 @@ impl ConnectFlags {
     pub(super) fn failure_output(&self, error: &ServerRequestError) -> VerbOutput {
         let message = format_with_causes(error);
         if self.json {
-            let answer = json!({ "ok": false, "code": error.code(), "message": message });
-            return VerbOutput {
-                stdout: format!("{answer:#}\n"),
-                code: 1,
-                ..VerbOutput::default()
-            };
+            return VerbOutput::json_failure(error.code(), &message);
         }
         let lines: Vec<String> = message.lines().map(escape_for_terminal).collect();
-        let stderr = format!("shellyard: {}\n", lines.join("\n"));
-        VerbOutput { stderr, code: 1, ..VerbOutput::default() }
+        VerbOutput::failure(&lines.join("\n"))
     }
 
     /// The output for a successful request: the server's reply as JSON, or `text` for people.
@@ -67,10 +61,7 @@ impl ConnectFlags {
         answer: &Value,
         text: impl FnOnce() -> VerbOutput,
     ) -> VerbOutput {
-        if self.json {
-            return VerbOutput { stdout: format!("{answer:#}\n"), ..VerbOutput::default() };
-        }
-        text()
+        if self.json { VerbOutput::json(answer, 0) } else { text() }
     }
 }
 
@@ -337,6 +328,8 @@ fn parse_reply(
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::client::ServerTarget;
 

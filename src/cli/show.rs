@@ -44,8 +44,7 @@ pub(super) async fn run(
     // Without the pager, which the user may leave open.
     let job = with_spinner(display, ASKING, asking).await?;
     if flags.jobs.server.json {
-        let stdout = format!("{:#}\n", job.state);
-        return Ok(VerbOutput { stdout, ..VerbOutput::default() });
+        return Ok(VerbOutput::json(&job.state, 0));
     }
     let width = match display.table_room() {
         TableRoom::Terminal(width) => Some(width),

@@ -64,8 +64,7 @@ pub(super) async fn run(
 ) -> Result<VerbOutput, ServerRequestError> {
     let notices = OutageNotices::with_spinner(display);
     let stops = join_all(flags.names.iter().map(|name| stop(flags, servers, name, &notices)));
-    let results = with_spinner(display, "stopping", stops).await;
-    let mut results = results;
+    let mut results = with_spinner(display, "stopping", stops).await;
     if results.len() == 1
         && let Some(Err(error)) = results.pop_if(|result| result.is_err())
     {
@@ -78,10 +77,9 @@ pub(super) async fn run(
             Err(error) => json!({ "name": name.to_string(), "error": error_fields(error) }),
         });
         let jobs: Vec<Value> = jobs.collect();
-        let stdout = format!("{:#}\n", json!({ "jobs": jobs }));
-        return Ok(VerbOutput { stdout, stderr: String::new(), code });
+        return Ok(VerbOutput::json(&json!({ "jobs": jobs }), code));
     }
-    let mut output = VerbOutput { code, ..VerbOutput::default() };
+    let mut output = VerbOutput::exit_code(code);
     for (result, name) in results.iter().zip(&flags.names) {
         match result {
             Ok(stopped) => {

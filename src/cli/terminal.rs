@@ -11,6 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
@@ -79,6 +80,36 @@ pub(super) struct VerbOutput {
 }
 
 impl VerbOutput {
+    /// A result on stdout.
+    pub(super) fn result(stdout: String) -> Self {
+        Self { stdout, ..Self::default() }
+    }
+
+    /// JSON on stdout, and the exit code.
+    pub(super) fn json(answer: &Value, code: u8) -> Self {
+        Self { code, ..Self::result(format!("{answer:#}\n")) }
+    }
+
+    /// A message on stderr, and nothing else.
+    pub(super) fn message(message: &str) -> Self {
+        Self { stderr: format!("{message}\n"), ..Self::default() }
+    }
+
+    /// A message about an error on stderr, with the exit code 1.
+    pub(super) fn failure(message: &str) -> Self {
+        Self { code: 1, ..Self::message(&format!("shellyard: {message}")) }
+    }
+
+    /// An error as JSON on stdout, with its stable word and the exit code 1.
+    pub(super) fn json_failure(word: &str, message: &str) -> Self {
+        Self::json(&json!({ "ok": false, "code": word, "message": message }), 1)
+    }
+
+    /// Nothing but an exit code.
+    pub(super) fn exit_code(code: u8) -> Self {
+        Self { code, ..Self::default() }
+    }
+
     /// Prints the output and returns the exit code. Messages are wrapped to the width of the terminal;
     /// a verb wraps its stdout itself, because that may be data.
     pub(super) fn print(&self) -> u8 {

@@ -129,13 +129,8 @@ fn revoke(
 ) -> Result<VerbOutput, TokenStoreError> {
     store.revoke(id)?;
     let reply = match format {
-        OutputFormat::Human => {
-            VerbOutput { stderr: format!("{id} is revoked\n"), ..VerbOutput::default() }
-        }
-        OutputFormat::Json => {
-            let answer = json!({ "ok": true, "id": id.to_string() });
-            VerbOutput { stdout: format!("{answer:#}\n"), ..VerbOutput::default() }
-        }
+        OutputFormat::Human => VerbOutput::message(&format!("{id} is revoked")),
+        OutputFormat::Json => VerbOutput::json(&json!({ "ok": true, "id": id.to_string() }), 0),
     };
     Ok(reply)
 }
@@ -205,13 +200,8 @@ fn failure_output(error: &TokenStoreError, format: OutputFormat) -> VerbOutput {
         None => error.to_string(),
     };
     match format {
-        OutputFormat::Human => {
-            VerbOutput { stderr: format!("shellyard: {text}\n"), code: 1, ..VerbOutput::default() }
-        }
-        OutputFormat::Json => {
-            let answer = json!({ "ok": false, "code": error.code(), "message": text });
-            VerbOutput { stdout: format!("{answer:#}\n"), code: 1, ..VerbOutput::default() }
-        }
+        OutputFormat::Human => VerbOutput::failure(&text),
+        OutputFormat::Json => VerbOutput::json_failure(error.code(), &text),
     }
 }
 

@@ -50,8 +50,7 @@ pub(super) async fn run(
     let first = with_spinner(display, ASKING, top.read_servers(&state)).await?;
     if flags.jobs.server.json {
         let jobs: Vec<&Value> = first.jobs.jobs.iter().map(|(_, job)| job).collect();
-        let stdout = format!("{:#}\n", json!({ "overview": first.overview, "jobs": jobs }));
-        return Ok(VerbOutput { stdout, ..VerbOutput::default() });
+        return Ok(VerbOutput::json(&json!({ "overview": first.overview, "jobs": jobs }), 0));
     }
     if !display.has_sequences || !display.has_keyboard {
         let advice = "top needs a terminal that can move its cursor; `shellyard jobs` lists jobs without one";
@@ -104,7 +103,7 @@ impl Top<'_> {
                     TerminalSignal::Resized => {}
                     TerminalSignal::End(signal) => {
                         let code = signal_exit_code(signal);
-                        return Ok(VerbOutput { code, ..VerbOutput::default() });
+                        return Ok(VerbOutput::exit_code(code));
                     }
                 },
             }

@@ -59,12 +59,11 @@ pub(super) async fn run(
     }
     let code = states.iter().map(exit_code).find(|code| *code != 0).unwrap_or(0);
     if flags.jobs.server.json {
-        let stdout = format!("{:#}\n", json!({ "jobs": states, "exit_code": code }));
-        return Ok(VerbOutput { stdout, stderr: String::new(), code });
+        return Ok(VerbOutput::json(&json!({ "jobs": states, "exit_code": code }), code));
     }
     let lines = jobs.iter().zip(&states);
     let stdout = lines.map(|(job, state)| format_end(job, state, display)).collect();
-    Ok(VerbOutput { stdout, stderr: String::new(), code })
+    Ok(VerbOutput { code, ..VerbOutput::result(stdout) })
 }
 
 fn exit_code(state: &Value) -> u8 {
