@@ -28,6 +28,3 @@ pub mod spec;
 pub mod supervisor;
 pub mod telemetry;
 pub mod trace;
-
-#[cfg(test)]
-mod allocation_tests;

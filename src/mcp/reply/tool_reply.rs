@@ -572,13 +572,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::allocation_tests::{ThreadAllocations, count_allocations};
     use crate::confinement::GrantedConfinement;
     use crate::mcp::reply::ReplyFitter;
     use crate::mcp::reply::excerpt::{JobResult, read_result};
     use crate::mcp::reply::hint::hint_after_page;
     use crate::mcp::reply::shown_output::{read_base64, read_hexdump, read_text_page};
     use crate::mcp::reply::snapshot::State;
+    use crate::mcp::reply::tests::{ThreadAllocations, count_allocations};
     use crate::outcome::{JobEnding, ResourceUsage};
     use crate::output::{BlockingReader, LogReader, LogStorage, PageRequest, open_log};
     use crate::spec::Stream;
