@@ -4,7 +4,6 @@
 //! picture and the invariants.
 
 pub mod app;
-mod byte_text;
 pub mod cli;
 pub mod client;
 pub mod config;

@@ -200,8 +200,8 @@ pub(super) struct ShutdownTrigger {
 }
 
 impl ShutdownTrigger {
-    /// Starts to listen to signals. At the end, running jobs get the time `drain`, and then `grace`
-    /// between SIGTERM and SIGKILL.
+    /// Starts to listen to signals. At the end, running jobs get the time `drain`, and then at most
+    /// `grace` between SIGTERM and SIGKILL.
     pub(super) fn listen(
         host: Arc<Host>,
         grace: Duration,

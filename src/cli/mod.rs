@@ -1,4 +1,4 @@
-//! The command line: typed flags, and one file per verb.
+//! The command line: typed flags, and one file per verb or group of verbs.
 //!
 //! stdout carries data, stderr carries messages for people. A verb returns its exit code; only `main` exits.
 

@@ -1,5 +1,6 @@
-//! Text and tables that fit a terminal: lines are wrapped between words, columns are aligned and coloured
-//! by meaning, and no character is left that a terminal acts on.
+//! Text and tables that fit a terminal: lines are wrapped between words, columns are aligned and
+//! coloured by meaning. `escape_for_terminal` shows characters that a terminal would act on as text;
+//! callers apply it to text of others.
 //!
 //! Paths and commands stay whole, so that people can copy them: a text between backquotes is one word,
 //! and a word that is wider than the terminal stands on a line of its own.

@@ -142,7 +142,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for S {}
 
 impl AcceptedStream {
     /// The local address of the connection, if it is an open TCP connection.
-    pub(super) fn server_address(&self) -> Option<SocketAddr> {
+    fn server_address(&self) -> Option<SocketAddr> {
         match self {
             Self::Tcp(stream) | Self::Tls(stream, _) => stream.local_addr().ok(),
             Self::Unix(_) => None,

@@ -337,7 +337,7 @@ impl Job {
         pump.start_record = self.guard.unwritten_record.take();
         self.probe = Some(pump.probe.clone());
         // Hands the leader, the pipes and the writer of the log over to a task. It reports to this
-        // actor with messages; the log is read past it.
+        // actor with messages; readers of the log do not need it.
         let following = follow(leader, tree, Box::pin(pump.run()), deadline, myself.clone());
         tokio::spawn(following.instrument(self.guard.log_span().clone()));
         Ok(())

@@ -115,7 +115,7 @@ pub(super) fn now() -> StopRequest {
 
 /// Returns a reply port that makes the actor that answers it panic, as only a bug in the actor would.
 /// A message that is dropped without an answer does no harm.
-pub(crate) fn panicking_reply_port<T: Send + 'static>() -> RpcReplyPort<T> {
+pub(crate) fn create_panicking_reply_port<T: Send + 'static>() -> RpcReplyPort<T> {
     let (reply, mut answer) = oneshot::channel();
     let caller = Arc::new(PanickingCaller(Mutex::default()));
     let waker = Waker::from(Arc::clone(&caller));
@@ -138,7 +138,7 @@ impl JobHandle {
     /// Makes the job's actor panic.
     pub(crate) fn fail(&self) {
         let actor = self.shared.actor.get().expect("the job has begun");
-        actor.send(messages::JobMsg::Input(JobInput::default(), panicking_reply_port()));
+        actor.send(messages::JobMsg::Input(JobInput::default(), create_panicking_reply_port()));
     }
 }
 

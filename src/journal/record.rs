@@ -18,10 +18,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use thiserror::Error;
 
-use crate::byte_text;
 use crate::ids::{JobId, TenantId};
 use crate::outcome::{JobEnding, KillNote, Outcome, ResourceUsage, StopBy};
-use crate::spec::{JobKey, JobSpec, Stdin};
+
+use crate::spec::{JobKey, JobSpec, Stdin, byte_text};
 
 /// An event that the next server must know.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

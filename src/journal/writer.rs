@@ -130,7 +130,7 @@ impl JournalWriter {
     const fn next_attempt(&self) -> Option<Duration> {
         match self.condition {
             Condition::Degraded(_) => Some(RETRY),
-            Condition::Writable if !self.reserve.is_there() => Some(RESERVE_RETRY),
+            Condition::Writable if !self.reserve.is_there => Some(RESERVE_RETRY),
             Condition::Writable => None,
         }
     }
@@ -336,7 +336,7 @@ impl JournalWriter {
                     self.condition = Condition::Degraded(degraded);
                 }
             },
-            Condition::Writable if !self.reserve.is_there() => self.reserve.restore(),
+            Condition::Writable if !self.reserve.is_there => self.reserve.restore(),
             Condition::Writable => {}
         }
         self.publish();
@@ -361,7 +361,7 @@ impl JournalWriter {
             Condition::Degraded(degraded) => {
                 JournalHealth::Degraded { why: Arc::clone(&degraded.why) }
             }
-            Condition::Writable if self.reserve.is_there() => JournalHealth::Healthy,
+            Condition::Writable if self.reserve.is_there => JournalHealth::Healthy,
             Condition::Writable => JournalHealth::LowSpace,
         };
         self.shared.health.send_if_modified(|current| {
@@ -459,19 +459,15 @@ impl Reserve {
         Self { path, bytes, is_there }
     }
 
-    const fn is_there(&self) -> bool {
-        self.is_there
-    }
-
     /// Removes the file; `false` if there is none.
-    pub(super) fn release(&mut self) -> bool {
+    fn release(&mut self) -> bool {
         let was_there = std::mem::replace(&mut self.is_there, false);
         was_there && fs::remove_file(&self.path).is_ok()
     }
 
-    /// Creates the file if the disk has twice as much room: a reserve that takes the last bytes would only fill the
-    /// disk.
-    pub(super) fn restore(&mut self) {
+    /// Creates the file if the disk has twice as much room: a reserve that takes the last bytes would
+    /// only fill the disk.
+    fn restore(&mut self) {
         if self.is_there {
             return;
         }

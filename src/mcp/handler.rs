@@ -543,8 +543,8 @@ impl Handler {
         self.shared.service.tenant_client(identity, "api")
     }
 
-    /// `true` if this message calls a tool that runs, types, writes or stops, or changes a task.
-    /// Text that is not a message, or calls nothing that exists, does not.
+    /// `true` if this message calls a tool that runs, types, writes, stops or reads files of the
+    /// host, or changes a task. Text that is not a message, or calls nothing that exists, does not.
     #[must_use]
     pub fn needs_run_role(&self, message: &[u8]) -> bool {
         self.shared.tool_set.needs_run_role(message).unwrap_or(false)

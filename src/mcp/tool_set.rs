@@ -69,9 +69,9 @@ impl ToolSet {
             .collect()
     }
 
-    /// `true` if a message needs the role `run`: it calls a tool that does more than read, or cancels
-    /// a task or sends it input. `None` if the message calls nothing that exists. If a key occurs
-    /// twice, the last one wins, as in rmcp.
+    /// Returns `Some(true)` if a message needs the role `run`: it calls a tool that the role `read`
+    /// may not call, or cancels a task or sends it input. `None` if it calls no offered tool and
+    /// changes no task. If a key occurs twice, the last one wins, as in rmcp.
     pub(super) fn needs_run_role(&self, message: &[u8]) -> Option<bool> {
         let message: Value = serde_json::from_slice(message).ok()?;
         match message.get("method")?.as_str()? {

@@ -361,8 +361,8 @@ impl JobService {
         self.downloads.clear();
         *self.defaults.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(defaults);
         self.supervisor.change_limits(queue).await;
-        // For running jobs too.
         events::store_limit_set(quota.store_bytes);
+        // The new limits apply to running jobs too.
         self.quota.change(quota);
         let what = if changed.is_empty() { "nothing changed".into() } else { changed.join(", ") };
         self.record_operation("settings_reloaded", &what, by);

@@ -135,8 +135,8 @@ impl Supervision {
 // Jobs of a previous server.
 
 impl Supervision {
-    /// Takes over the jobs that a previous server has handed over: finished jobs can be read, running jobs are
-    /// followed and hold slots, queued jobs keep their order.
+    /// Takes over the jobs that a previous server has handed over: finished jobs can be read, running
+    /// jobs are followed and hold slots, queued jobs keep their order.
     pub(super) async fn restore(&mut self, restored: RestoredJobs, myself: &Address) {
         for (id, at, why) in restored.freed {
             self.registry.freed.note(id, at, why);

@@ -2,8 +2,8 @@
 //! of its own, and outlives the failure of any of them.
 //!
 //! The public handle is [`Supervisor`]. Who waits and who may start is decided in `queue/`, who is
-//! freed in `registry.rs`, which also keeps the jobs that are known and why others were freed; both
-//! are pure. `accept.rs` takes jobs over from callers and from a previous server, and watches for
+//! freed by `FinishedJobs` in `registry.rs`; both are pure. `registry.rs` also keeps the jobs that
+//! are known and why others were freed. `accept.rs` takes jobs over from callers and from a previous server, and watches for
 //! their ends. `usage.rs` counts the CPU time and starts of tenants, and finds idle jobs.
 //!
 //! Should the actor fail after all, the root supervisor (`root_supervisor.rs`) starts a new one,

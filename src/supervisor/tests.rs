@@ -55,7 +55,7 @@ fn admission(number: u64, text: &str) -> SubmitRequest {
 impl Supervisor {
     /// Makes the supervisor's actor panic.
     fn fail(&self) {
-        let reply = job::tests::panicking_reply_port();
+        let reply = job::tests::create_panicking_reply_port();
         self.supervisor_address.send_lossy(SupervisorMsg::List(None, reply));
     }
 

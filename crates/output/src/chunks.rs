@@ -361,6 +361,9 @@ pub(crate) struct TextBlock {
     spans: OffsetMap,
     /// The bytes of the log that were added so far.
     pub(crate) source_bytes: u64,
+    /// If set, a block ends where bytes are missing, so that the next one begins with the line after
+    /// them.
+    pub(crate) ends_at_holes: bool,
 }
 
 impl TextBlock {
@@ -370,7 +373,15 @@ impl TextBlock {
         let precision =
             if decoder.is_some() { OffsetPrecision::LineStart } else { OffsetPrecision::Exact };
         let spans = OffsetMap::new(offset, precision);
-        Self { chunks, decoder, buffer: Vec::new(), filled: 0, spans, source_bytes: 0 }
+        Self {
+            chunks,
+            decoder,
+            buffer: Vec::new(),
+            filled: 0,
+            spans,
+            source_bytes: 0,
+            ends_at_holes: false,
+        }
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
@@ -398,39 +409,43 @@ impl TextBlock {
         self.fill_by(BLOCK_BYTES, keep_from)
     }
 
-    /// Does the same with a block of at least this many bytes.
+    /// Removes the bytes before `keep_from` and adds at least `block_bytes` new ones, if there are as
+    /// many before the next hole at which the block ends. Returns whether more may follow.
     pub(crate) fn fill_by(&mut self, block_bytes: usize, keep_from: usize) -> io::Result<More> {
         self.buffer.copy_within(keep_from..self.filled, 0);
         self.filled -= keep_from;
         self.spans.forget(keep_from);
         let wanted = self.filled + block_bytes;
         while self.filled < wanted {
-            let more = match self.decoder {
+            let step = match self.decoder {
                 None => self.add_piece()?,
                 Some(_) => self.add_decoded()?,
             };
-            if more == More::No {
-                return Ok(More::No);
+            match step {
+                ChunkStep::Hole if self.ends_at_holes && self.filled > 0 => break,
+                ChunkStep::Chunk | ChunkStep::Hole => {}
+                ChunkStep::End => return Ok(More::No),
             }
         }
         Ok(More::Maybe)
     }
 
-    fn add_piece(&mut self) -> io::Result<More> {
-        match self.chunks.step_into(&mut self.buffer, self.filled)? {
-            (ChunkStep::Chunk, chunk) => {
+    fn add_piece(&mut self) -> io::Result<ChunkStep> {
+        let (step, chunk) = self.chunks.step_into(&mut self.buffer, self.filled)?;
+        match step {
+            ChunkStep::Chunk => {
                 self.spans.push(OffsetSpan { position: self.filled, offset: chunk.start });
                 self.filled += (chunk.end - chunk.start) as usize;
                 self.source_bytes += chunk.end - chunk.start;
             }
-            (ChunkStep::Hole, _) => self.end_line(),
-            (ChunkStep::End, _) => return Ok(More::No),
+            ChunkStep::Hole => self.end_line(),
+            ChunkStep::End => {}
         }
-        Ok(More::Maybe)
+        Ok(step)
     }
 
-    fn add_decoded(&mut self) -> io::Result<More> {
-        let Some(decoder) = &mut self.decoder else { return Ok(More::No) };
+    fn add_decoded(&mut self) -> io::Result<ChunkStep> {
+        let Some(decoder) = &mut self.decoder else { return Ok(ChunkStep::End) };
         let step = self.chunks.step()?;
         let decoded = match (step, self.chunks.chunk()) {
             (ChunkStep::Chunk, Some((offset, chunk))) => {
@@ -440,12 +455,10 @@ impl TextBlock {
             (ChunkStep::Chunk, None) | (ChunkStep::Hole | ChunkStep::End, _) => decoder.end(),
         };
         self.push_decoded(decoded);
-        match step {
-            ChunkStep::Chunk => {}
-            ChunkStep::Hole => self.end_line(),
-            ChunkStep::End => return Ok(More::No),
+        if step == ChunkStep::Hole {
+            self.end_line();
         }
-        Ok(More::Maybe)
+        Ok(step)
     }
 
     fn push_decoded(&mut self, decoded: Vec<DecodedPart>) {

@@ -578,7 +578,6 @@ mod tests {
         assert_eq!(backward, forward);
     }
 
-    // --- line_scan deadline_tests
     #[test]
     fn a_deadline_ends_with_its_time_or_with_its_guard() {
         let (deadline, _guard) = ScanDeadline::start(Duration::ZERO);
@@ -589,7 +588,6 @@ mod tests {
         assert!(deadline.clone().is_over());
     }
 
-    // --- pattern tests
     #[track_caller]
     fn first(pattern: &str, lines: &str) -> Option<String> {
         let found = LinePattern::new(pattern).unwrap().find_line(lines.as_bytes());

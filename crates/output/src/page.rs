@@ -581,7 +581,6 @@ mod tests {
         check(&[0xc3, 0x28], 0, BytesAfterPage::Open, (2, PageEnd::CaughtUp));
     }
 
-    // --- follow tests
     fn storage() -> LogStorage {
         LogStorage { memory_bytes: 1 << 20, spill_dir: std::env::temp_dir().into() }
     }

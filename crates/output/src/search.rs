@@ -1080,9 +1080,10 @@ mod tests {
         assert_eq!(alike.add(12, b"n 12"), AlikeListing::Fold((3..12).collect()));
         assert_eq!(alike.add(13, b"other"), AlikeListing::List);
         assert_eq!(alike.add(14, b"n 14"), AlikeListing::Fold(Vec::new()));
-        let folded = alike.shapes.values().find(|shape| shape.folded > 0).unwrap();
+        let folded: Vec<_> = alike.shapes.values().filter(|shape| shape.folded > 0).collect();
+        assert_eq!(folded.len(), 1);
         assert_eq!(
-            (folded.listed.as_slice(), folded.folded, folded.last),
+            (folded[0].listed.as_slice(), folded[0].folded, folded[0].last),
             (&[0, 1, 2][..], 11, 14)
         );
     }

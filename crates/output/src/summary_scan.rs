@@ -373,7 +373,9 @@ struct LineBlocks {
 impl LineBlocks {
     /// Starts before the first chunk, which is at `offset` or after it.
     fn new(chunks: LogChunks, offset: u64, charset: Charset) -> Self {
-        let block = TextBlock::new(chunks, offset, charset);
+        // Where bytes are missing, the number of the next line is not that of the last one plus one.
+        let mut block = TextBlock::new(chunks, offset, charset);
+        block.ends_at_holes = true;
         Self { block, more: More::Maybe, length: 0 }
     }
 
@@ -421,7 +423,10 @@ mod tests {
     use shellyard_summary::Summary;
 
     use super::*;
-    use crate::{LogReader, LogStorage, LogWriter, open_log};
+    use crate::{
+        KeepOutput, LogBounds, LogReader, LogStorage, LogWriter, TenantQuota, open_bounded_log,
+        open_log,
+    };
 
     const ALL: SummaryRequest = SummaryRequest {
         stream: None,
@@ -486,6 +491,29 @@ mod tests {
         let first = summarize(&reader.blocking(), &request).unwrap();
         let second = summarize(&reader.blocking(), &request).unwrap();
         assert!(!Arc::ptr_eq(&open, &first) && Arc::ptr_eq(&first, &second));
+    }
+
+    #[test]
+    fn lines_after_missing_bytes_have_their_numbers_in_each_character_set() {
+        let dir = tempfile::tempdir().unwrap();
+        let storage = LogStorage { memory_bytes: 0, spill_dir: dir.path().to_owned().into() };
+        let utf16 = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let encodings: [&dyn Fn(&str) -> Vec<u8>; 2] = [&|text| text.as_bytes().to_vec(), &utf16];
+        for encode in encodings {
+            let bounds = LogBounds { keep: KeepOutput::Ends(600), quota: TenantQuota::unlimited() };
+            let (mut writer, reader) = open_bounded_log(&storage, bounds);
+            writer.append(Stream::Stdout, &encode("\u{feff}one\ntwo begins, "));
+            writer.mark_crash_gap(10);
+            writer.append(Stream::Stdout, &encode("three\nerror: in line four\n"));
+            // The middle of these is not kept.
+            for _ in 0..1000 {
+                writer.append(Stream::Stdout, &encode("nothing\n"));
+            }
+            writer.append(Stream::Stdout, &encode("fatal: in the last line\n"));
+            writer.close();
+            let found = summarize(&reader.blocking(), &ALL).unwrap();
+            assert_eq!(error_lines(&found), [4, 1005], "{:?}", found.summary);
+        }
     }
 
     #[test]

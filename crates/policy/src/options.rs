@@ -386,6 +386,7 @@ pub(crate) fn check_operand(word: &Word) -> Result<bool, Doubt> {
 pub(crate) fn stays_one_word(word: &Word) -> bool {
     match word.shape {
         Shape::Literal | Shape::One | Shape::Process => true,
+        // An unquoted word could also expand to nothing.
         Shape::Many | Shape::Glob => false,
     }
 }

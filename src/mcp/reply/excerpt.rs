@@ -402,16 +402,16 @@ pub(crate) fn beyond_end_notice(job: &JobSnapshot, position: ReadPosition) -> Op
 }
 
 /// Memory of a read beside its page: blocks and index of the log.
-pub(super) const BASE_MEMORY: usize = 2 * 1024 * 1024;
+const BASE_MEMORY: usize = 2 * 1024 * 1024;
 /// Memory per byte of a page: as written, as text, and in the reply.
 const MEMORY_PER_BYTE: usize = 8;
 /// The time for a summary, beside the time of the disk.
 const SUMMARY_TIME: Duration = Duration::from_secs(10);
 /// The longest wait for memory.
-pub(super) const MEMORY_WAIT: Duration = Duration::from_secs(10);
+const MEMORY_WAIT: Duration = Duration::from_secs(10);
 
 /// Reads a log, on a blocking thread if the log is large or on disk.
-pub(super) async fn read<T: Send + 'static>(
+async fn read<T: Send + 'static>(
     job: &JobSnapshot,
     log: &LogReader,
     read: impl FnOnce(&BlockingReader) -> io::Result<T> + Send + 'static,

@@ -524,6 +524,8 @@ fn sandbox_hint(job: &JobSnapshot, shown: Option<&ShownOutput>) -> Option<String
 
 #[cfg(test)]
 mod tests {
+    // The hint for each state of a job and each tool; tests/it/hints.rs makes the calls that they name.
+
     use super::*;
     use crate::mcp::reply::snapshot::SlotHolder;
     use crate::mcp::reply::tests::{cut_output, ended, exited, output, place, snapshot, wrote};

@@ -1,5 +1,5 @@
-//! The six native tools, one file each; `call` and `search` hold what they share, and
-//! `wait_jobs` has the wait of `run_command` too: arguments in, facts for a reply out.
+//! The six native tools, one file each: arguments in, facts for a reply out. `call` and `search` hold
+//! what they share; `run_command` uses the wait in `wait_jobs`.
 
 mod call;
 pub(super) mod list_jobs;

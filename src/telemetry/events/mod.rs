@@ -3,8 +3,10 @@
 //! Text from clients is logged with `?`, quoted and escaped, so that no command can forge a log
 //! line.
 
+mod clients;
 mod host;
 mod jobs;
 
+pub use clients::*;
 pub use host::*;
 pub use jobs::*;

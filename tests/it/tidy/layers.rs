@@ -20,7 +20,6 @@ const ROWS: &[&[&str]] = &[
     &["client"],
     &["telemetry"],
     &[
-        "byte_text",
         "confinement",
         "ids",
         "in_place",

@@ -10,7 +10,7 @@ use crate::command::{
 };
 
 /// The longest text that is read, in bytes.
-pub(super) const MAX_TEXT: usize = 64 * 1024;
+const MAX_TEXT: usize = 64 * 1024;
 /// The deepest nesting of constructs that is followed.
 pub(super) const MAX_DEPTH: usize = 60;
 /// The most commands that are collected from a text.

@@ -535,7 +535,7 @@ impl ShellReader<'_> {
             return;
         }
         for word in words.iter().skip(1) {
-            // The value may be unknown, the name may not: `builtins` refuses such a word.
+            // The value may be unknown, the name may not: `look_up_builtin` refuses such a word.
             let name = word.prefix().split('=').next().unwrap_or_default();
             if is_name(name) {
                 self.assign_unknown(name);

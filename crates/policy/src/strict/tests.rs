@@ -1,5 +1,6 @@
-//! The accepted constructs with the programs that they start, and the refused ones by name. Shared by the
-//! tests of `tools`: commands as text, and consequences as text.
+//! The accepted constructs with the programs that they start, and the refused ones by name. The
+//! helpers at the end are shared with the tests of `tools`: they write commands and consequences as
+//! text.
 
 use super::tools::{ArgumentEffect, consequences, is_known};
 use super::{Context, Proof, prove_text};

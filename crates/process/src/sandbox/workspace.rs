@@ -293,8 +293,8 @@ const RECORD: &str = "placeholders-";
 /// The files that must not change while a job runs.
 #[derive(Debug)]
 pub(crate) struct ProtectedFiles {
-    /// All of them: files, directories, symlinks and placeholders, which all exist. The target of a
-    /// symlink is included, since a link is only as constant as its target.
+    /// The protected paths: files, directories, symlinks and placeholders, which all exist. The
+    /// target of a symlink is included, since a link is only as constant as its target.
     pub(crate) names: Vec<PathBuf>,
     /// Only held: placeholders are removed when this is dropped.
     workspaces: Vec<WorkspaceGuard>,

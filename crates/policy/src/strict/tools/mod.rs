@@ -8,7 +8,8 @@
 //!
 //! - `options` reads the text of the tables and lists of options in it, `entry` one block of it.
 //! - `programs` finds the entry of a program, and knows the builtins of the shell.
-//! - The other files hold the functions that tables name, where a list does not say enough.
+//! - The other files hold the functions that tables name, where a list does not say enough; the one
+//!   that refuses all arguments is in `entry`.
 
 mod awk_sed;
 mod build;
