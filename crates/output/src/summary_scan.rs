@@ -497,9 +497,14 @@ mod tests {
     fn lines_after_missing_bytes_have_their_numbers_in_each_character_set() {
         let dir = tempfile::tempdir().unwrap();
         let storage = LogStorage { memory_bytes: 0, spill_dir: dir.path().to_owned().into() };
-        let utf16 = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect();
-        let encodings: [&dyn Fn(&str) -> Vec<u8>; 2] = [&|text| text.as_bytes().to_vec(), &utf16];
-        for encode in encodings {
+        for is_wide in [false, true] {
+            let encode = |text: &str| -> Vec<u8> {
+                if is_wide {
+                    text.encode_utf16().flat_map(u16::to_le_bytes).collect()
+                } else {
+                    text.as_bytes().to_vec()
+                }
+            };
             let bounds = LogBounds { keep: KeepOutput::Ends(600), quota: TenantQuota::unlimited() };
             let (mut writer, reader) = open_bounded_log(&storage, bounds);
             writer.append(Stream::Stdout, &encode("\u{feff}one\ntwo begins, "));
