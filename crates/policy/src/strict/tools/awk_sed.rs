@@ -8,7 +8,7 @@
 //!
 //! Each command of sed is listed. `w`, `W` and the flag `w` write files, and `e COMMAND` hands text to a
 //! shell: both are reported. `e` alone and the flag `e` of `s` run what they read, so they are not known.
-//! Where GNU sed and others read a script differently, it is in doubt.
+//! A script that GNU sed and others read differently is in doubt.
 
 use super::entry::{ArgumentEffect, Judged};
 use crate::command::{Shape, ShellSyntax, Word};
