@@ -3,14 +3,17 @@
 
 use std::fs::{DirBuilder, File, Metadata, Permissions};
 use std::io::{self, Write as _};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
+use rustix::fs::inotify::{self, WatchFlags};
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use subtle::{Choice, ConditionallySelectable};
 use tempfile::NamedTempFile;
 use thiserror::Error;
@@ -182,10 +185,7 @@ impl TokenStore {
     }
 
     fn directory(&self) -> &Path {
-        match self.path().parent() {
-            Some(directory) if !directory.as_os_str().is_empty() => directory,
-            Some(_) | None => Path::new("."),
-        }
+        parent_dir(self.path())
     }
 
     fn write_error(&self, source: io::Error) -> TokenStoreError {
@@ -194,7 +194,7 @@ impl TokenStore {
 }
 
 /// The tokens of a file. Each call sees the current content, or the last known one if the file
-/// system does not answer.
+/// system does not answer; a change that another host makes is seen within a second.
 #[derive(Debug)]
 pub(super) struct LiveTokens {
     /// `None`: there is no token file, and there will be none.
@@ -311,6 +311,10 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(1);
 /// that answers takes some microseconds.
 const SHORT_WAIT: Duration = Duration::from_millis(1);
 
+/// The age of a check below which a file counts as unchanged if the kernel has told of no change. It
+/// tells of none that another host makes on a network file system.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
 /// The text of a changed file, or the reason why it could not be read.
 type FileReadResult = Result<String, BoundedReadError>;
 
@@ -322,6 +326,21 @@ pub(super) struct FileWatcher {
     links: Symlinks,
     /// Started by the first check.
     thread: Option<WatcherThread>,
+    /// The last check, if the file counts as unchanged until the kernel tells of a change.
+    settled: Option<SettledCheck>,
+}
+
+/// A check after which the kernel tells of changes of the file.
+#[derive(Debug)]
+struct SettledCheck {
+    at: Instant,
+    notices: Arc<ChangeNotices>,
+}
+
+impl SettledCheck {
+    fn is_current(&self) -> bool {
+        self.at.elapsed() < CHECK_INTERVAL && !self.notices.take()
+    }
 }
 
 /// The thread that checks a file. It ends when its sender is dropped or, if blocked, when its file
@@ -329,14 +348,23 @@ pub(super) struct FileWatcher {
 #[derive(Debug)]
 struct WatcherThread {
     requests: Sender<()>,
-    results: Receiver<Option<FileReadResult>>,
+    results: Receiver<FileCheck>,
     /// `true` while a result is overdue. No further check is requested meanwhile.
     is_overdue: bool,
 }
 
+/// The result of a check.
+#[derive(Debug)]
+struct FileCheck {
+    /// The content if it has changed since the check before.
+    changed: Option<FileReadResult>,
+    /// Notices of later changes; `None` if some could be missed.
+    notices: Option<Arc<ChangeNotices>>,
+}
+
 impl FileWatcher {
     pub(super) const fn new(path: PathBuf, links: Symlinks) -> Self {
-        Self { path, links, thread: None }
+        Self { path, links, thread: None, settled: None }
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -346,24 +374,29 @@ impl FileWatcher {
     /// Returns the content if it has changed since the last call. A check that takes too long is
     /// reported once.
     pub(super) fn read_if_changed(&mut self) -> Option<FileReadResult> {
+        if self.settled.as_ref().is_some_and(SettledCheck::is_current) {
+            return None;
+        }
+        self.settled = None;
         let thread = match &mut self.thread {
             Some(thread) => thread,
             None => match WatcherThread::start(self.path.clone(), self.links) {
                 Ok(thread) => self.thread.insert(thread),
                 // Without a thread the file is read here: that can be slow, but a FIFO is never
                 // opened.
-                Err(_) => return WatchedFile::new(self.path.clone(), self.links).read_if_changed(),
+                Err(_) => return WatchedFile::new(self.path.clone(), self.links).check().changed,
             },
         };
-        let answer = thread.check_file();
-        if let Err(RecvTimeoutError::Disconnected) = answer {
-            // The next check starts another thread.
-            self.thread = None;
-        }
-        match answer {
-            Ok(changed) => changed,
+        let at = Instant::now();
+        match thread.check_file() {
+            Ok(FileCheck { changed, notices }) => {
+                self.settled = notices.map(|notices| SettledCheck { at, notices });
+                changed
+            }
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => {
+                // The next check starts another thread.
+                self.thread = None;
                 Some(Err(io::Error::other("the thread that reads it has failed").into()))
             }
         }
@@ -372,12 +405,12 @@ impl FileWatcher {
 
 impl WatcherThread {
     fn start(path: PathBuf, links: Symlinks) -> io::Result<Self> {
-        let (requests, requirement) = mpsc::channel();
+        let (requests, requested) = mpsc::channel();
         let (answer, results) = mpsc::channel();
         let look = move || {
             let mut file = WatchedFile::new(path, links);
             // Ends when the sender is dropped.
-            requirement.iter().try_for_each(|()| answer.send(file.read_if_changed())).ok();
+            requested.iter().try_for_each(|()| answer.send(file.check())).ok();
         };
         thread::Builder::new().name("watched-file".to_owned()).spawn(look)?;
         Ok(Self { requests, results, is_overdue: false })
@@ -385,11 +418,11 @@ impl WatcherThread {
 
     /// Requests a check and waits for its result. A check that does not finish in time yields an
     /// error once; later calls get `Timeout` until the result comes.
-    fn check_file(&mut self) -> Result<Option<FileReadResult>, RecvTimeoutError> {
+    fn check_file(&mut self) -> Result<FileCheck, RecvTimeoutError> {
         if self.is_overdue {
-            let changed = self.results.recv_timeout(Duration::ZERO)?;
+            let check = self.results.recv_timeout(Duration::ZERO)?;
             self.is_overdue = false;
-            return Ok(changed);
+            return Ok(check);
         }
         self.requests.send(()).map_err(|_| RecvTimeoutError::Disconnected)?;
         let answer = self.results.recv_timeout(SHORT_WAIT).or_else(|error| match error {
@@ -399,7 +432,63 @@ impl WatcherThread {
             RecvTimeoutError::Disconnected => Err(error),
         });
         self.is_overdue = matches!(answer, Err(RecvTimeoutError::Timeout));
-        if self.is_overdue { Ok(Some(Err(BoundedReadError::new_timeout()))) } else { answer }
+        if self.is_overdue {
+            let overdue = Some(Err(BoundedReadError::new_timeout()));
+            return Ok(FileCheck { changed: overdue, notices: None });
+        }
+        answer
+    }
+}
+
+/// Notices of the kernel (inotify) that a file, or the names in its directory, changed. Taking them
+/// never blocks, whatever the file system does.
+#[derive(Debug)]
+struct ChangeNotices(OwnedFd);
+
+impl ChangeNotices {
+    fn new() -> io::Result<Self> {
+        Ok(Self(inotify::init(inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC)?))
+    }
+
+    /// Watches the file, if there is one, and its directory. Blocks while the file system does.
+    fn watch(&self, path: &Path, links: Symlinks) -> io::Result<()> {
+        let names = WatchFlags::CREATE
+            | WatchFlags::DELETE
+            | WatchFlags::MOVE
+            | WatchFlags::DELETE_SELF
+            | WatchFlags::MOVE_SELF;
+        inotify::add_watch(&self.0, parent_dir(path), names)?;
+        let follow = match links {
+            Symlinks::Follow => WatchFlags::empty(),
+            Symlinks::Refuse => WatchFlags::DONT_FOLLOW,
+        };
+        let content = WatchFlags::MODIFY | WatchFlags::ATTRIB | follow;
+        match inotify::add_watch(&self.0, path, content) {
+            // The directory tells when there is one.
+            Ok(_) | Err(Errno::NOENT) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// `true` if there were notices since the last call.
+    fn take(&self) -> bool {
+        let mut buffer = [0; 4096];
+        let mut any = false;
+        loop {
+            match rustix::io::read(&self.0, &mut buffer) {
+                Ok(_) => any = true,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return any,
+                Err(_) => return true,
+            }
+        }
+    }
+}
+
+fn parent_dir(path: &Path) -> &Path {
+    match path.parent() {
+        Some(directory) if !directory.as_os_str().is_empty() => directory,
+        Some(_) | None => Path::new("."),
     }
 }
 
@@ -411,6 +500,8 @@ struct WatchedFile {
     last_stamp: Option<FileStamp>,
     /// `true` if another process holds a lease on the file and that was reported.
     is_leased: bool,
+    /// Created by the first check; `None` if the kernel refuses.
+    notices: Option<Arc<ChangeNotices>>,
 }
 
 /// The metadata that shows that a file has changed without reading it.
@@ -422,7 +513,20 @@ enum FileStamp {
 
 impl WatchedFile {
     const fn new(path: PathBuf, links: Symlinks) -> Self {
-        Self { path, links, last_stamp: None, is_leased: false }
+        Self { path, links, last_stamp: None, is_leased: false, notices: None }
+    }
+
+    /// Checks the file. Blocks while the file system does.
+    fn check(&mut self) -> FileCheck {
+        if self.notices.is_none() {
+            self.notices = ChangeNotices::new().ok().map(Arc::new);
+        }
+        // Watched before the file is read: a change in between is told of.
+        let watched = self.notices.clone();
+        let watched = watched.filter(|notices| notices.watch(&self.path, self.links).is_ok());
+        let changed = self.read_if_changed();
+        // Without a stamp the next check must read the file again.
+        FileCheck { changed, notices: watched.filter(|_| self.last_stamp.is_some()) }
     }
 
     /// Returns the content if it has changed since the last call. Blocks while the file system
@@ -479,6 +583,7 @@ fn is_older_than_granularity(found: &Metadata) -> bool {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::os::unix::fs::symlink;
 
     use super::*;
 
@@ -633,6 +738,48 @@ mod tests {
         assert_eq!(watcher.read_if_changed().unwrap().unwrap(), "two");
         fs::remove_file(&path).unwrap();
         assert!(watcher.read_if_changed().unwrap().is_err());
+    }
+
+    #[test]
+    fn the_kernel_tells_of_every_change_of_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let notices = ChangeNotices::new().unwrap();
+        let told_after = |change: &dyn Fn()| {
+            notices.watch(&path, Symlinks::Refuse).unwrap();
+            assert!(!notices.take(), "nothing has changed yet");
+            change();
+            notices.take()
+        };
+        let replace = || {
+            let other = folder.path().join("other");
+            fs::write(&other, "two").unwrap();
+            fs::rename(&other, &path).unwrap();
+        };
+        let close = || fs::set_permissions(&path, Permissions::from_mode(0o000)).unwrap();
+        assert!(told_after(&|| fs::write(&path, "one").unwrap()), "created");
+        assert!(told_after(&|| fs::write(&path, "two").unwrap()), "written");
+        assert!(told_after(&replace), "replaced");
+        assert!(told_after(&close), "closed");
+        assert!(told_after(&|| fs::remove_file(&path).unwrap()), "removed");
+        assert!(told_after(&|| symlink("elsewhere", &path).unwrap()), "linked");
+        fs::remove_dir_all(folder.path()).unwrap();
+        assert!(notices.take() && notices.watch(&path, Symlinks::Refuse).is_err());
+    }
+
+    #[test]
+    fn a_file_that_was_read_is_settled_until_it_changes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        fs::write(&path, "one").unwrap();
+        age_file(&path);
+        let mut watcher = FileWatcher::new(path.clone(), Symlinks::Refuse);
+        assert_eq!(watcher.read_if_changed().unwrap().unwrap(), "one");
+        let notices = Arc::clone(&watcher.settled.as_ref().unwrap().notices);
+        assert!(!notices.take());
+        fs::write(&path, "two").unwrap();
+        assert_eq!(watcher.read_if_changed().unwrap().unwrap(), "two");
+        assert!(!notices.take(), "the change was noticed once");
     }
 
     #[test]
