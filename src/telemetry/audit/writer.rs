@@ -394,6 +394,10 @@ fn commit(
 /// within milliseconds, so a burst of calls must not count as a log that cannot be written.
 const BURST_BYTES: usize = 4 << 20;
 
+/// The time after a batch in which entries that nobody waits for are left for the next batch: then one
+/// that follows another soon costs no batch of its own.
+const GATHER_TIME: Duration = Duration::from_millis(5);
+
 /// The result of writing an entry. Entries of one batch share their error.
 type WriteResult = Result<(), Arc<AuditError>>;
 
@@ -450,6 +454,10 @@ struct State {
     lines: usize,
     /// The memory of the unfinished entries.
     bytes: usize,
+    /// The number of entries in `entries` for which a caller waits.
+    awaited: usize,
+    /// `true` if the writer thread is to be woken only by an entry for which a caller waits.
+    is_gathering: bool,
     /// `true` if a caller's wait timed out since the queue was last empty.
     is_late: bool,
     /// `true` if no more entries will come.
@@ -508,10 +516,14 @@ impl EntryQueue {
         let wait = state.choose_wait(bytes, self.max_queued).ok_or_else(|| self.full_error())?;
         state.lines += 1;
         state.bytes += bytes;
+        state.awaited += usize::from(reply.is_some());
+        let is_urgent = reply.is_some() || !state.is_gathering;
         state.entries.push_back(QueuedEntry { entry, reply, wait });
         events::audit_queued(state.lines);
         drop(state);
-        self.added.notify_one();
+        if is_urgent {
+            self.added.notify_one();
+        }
         Ok(wait)
     }
 
@@ -539,11 +551,18 @@ impl EntryQueue {
     /// Waits for entries and takes the oldest; returns none if the queue is closed and empty. Taken
     /// entries count as queued until [`EntryQueue::finish_batch`].
     fn next_batch(&self, max_bytes: usize) -> Vec<QueuedEntry> {
+        let nobody_waits = |state: &mut State| state.awaited == 0 && !state.is_closed;
+        let gathered = self.added.wait_timeout_while(self.lock(), GATHER_TIME, nobody_waits);
+        let (mut state, _) = gathered.unwrap_or_else(PoisonError::into_inner);
+        state.is_gathering = false;
         let is_idle = |state: &mut State| state.entries.is_empty() && !state.is_closed;
-        let waited = self.added.wait_while(self.lock(), is_idle);
+        let waited = self.added.wait_while(state, is_idle);
         let mut state = waited.unwrap_or_else(PoisonError::into_inner);
         let count = state.batch_length(max_bytes);
-        state.entries.drain(..count).collect()
+        let batch: Vec<_> = state.entries.drain(..count).collect();
+        state.awaited -= batch.iter().filter(|queued| queued.reply.is_some()).count();
+        state.is_gathering = true;
+        batch
     }
 
     /// Removes a batch from the counts, counts it if it failed, and replies to the waiting callers.
