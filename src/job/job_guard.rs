@@ -46,6 +46,9 @@ pub struct JobGuard {
     /// The variables that the job inherits.
     pub(super) variables: Arc<JobVariables>,
     active: Option<ActiveJob>,
+    /// The command as the log may show it, until the job runs; `None` if a previous server accepted
+    /// the job.
+    logged_command: Option<String>,
     span: JobSpan,
     status: watch::Sender<JobStatus>,
     /// The remains of the tree at the end of the job; `None` while the job has no outcome.
@@ -163,6 +166,7 @@ fn create_guard(
         cwd: None,
         variables: Arc::clone(&settings.environment),
         active: None,
+        logged_command: None,
         span,
         status,
         ended_with: None,
@@ -198,6 +202,12 @@ impl JobGuard {
     #[must_use]
     pub fn id(&self) -> JobId {
         self.shared.id
+    }
+
+    /// Logs and counts the job as submitted, with its command as the log may show it.
+    pub fn log_submission(&mut self, command: String) {
+        self.span.log_span.in_scope(|| events::job_submitted(self.shared.id, &command));
+        self.logged_command = Some(command);
     }
 
     /// Returns the tracing span of log lines about the job.
@@ -332,7 +342,8 @@ impl JobGuard {
 
     pub(super) fn mark_running(&mut self) {
         let queued = self.status.borrow().queued_for();
-        let started = || events::job_started(self.shared.id, queued);
+        let command = self.logged_command.take();
+        let started = || events::job_started(self.shared.id, queued, command);
         self.active = Some(self.span.log_span.in_scope(started));
         self.status.send_modify(|status| {
             status.phase = JobPhase::Running;
@@ -356,7 +367,10 @@ impl JobGuard {
         let written = self.shared.output.progress().written_bytes();
         self.span.log_span.in_scope(|| match active {
             Some(active) => active.finish(&ending, written),
-            None => events::job_ended_before_start(self.shared.id, &ending.outcome),
+            None => {
+                let command = self.logged_command.as_deref();
+                events::job_ended_before_start(self.shared.id, &ending.outcome, command);
+            }
         });
         let queued = self.status.borrow().queued_for();
         self.span.end(&ending, queued);

@@ -47,8 +47,8 @@ impl Supervision {
             job::accepted_record(id, &spec, key.as_ref(), &logged)
                 .map(|record| journal.append(&record))
         });
-        let (guard, job) = job::create_job(id, spec, cwd, variables, &self.job);
-        guard.log_span().in_scope(|| events::job_submitted(id, &logged));
+        let (mut guard, job) = job::create_job(id, spec, cwd, variables, &self.job);
+        guard.log_submission(logged);
         self.guards.insert(id, guard);
         self.registry.insert(job.clone(), key);
         self.watch(job.clone(), on_end);

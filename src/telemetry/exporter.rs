@@ -673,14 +673,14 @@ mod tests {
         let text = rendered_after(|| {
             events::job_submitted(JOB, "true");
             let _still_running =
-                std::mem::ManuallyDrop::new(events::job_started(JOB, Duration::ZERO));
-            let job = events::job_started(JOB, Duration::from_millis(2));
+                std::mem::ManuallyDrop::new(events::job_started(JOB, Duration::ZERO, None));
+            let job = events::job_started(JOB, Duration::from_millis(2), None);
             let usage =
                 outcome::ResourceUsage { cpu: Duration::from_millis(30), max_rss_bytes: 5000 };
             let outcome = Outcome::Exited { code: 3 };
             job.finish(&JobEnding { usage, ..JobEnding::unmeasured(outcome) }, 100);
-            drop(events::job_started(JOB, Duration::ZERO));
-            events::job_ended_before_start(JOB, &Outcome::Stopped { by: StopBy::Client });
+            drop(events::job_started(JOB, Duration::ZERO, None));
+            events::job_ended_before_start(JOB, &Outcome::Stopped { by: StopBy::Client }, None);
         });
         assert_eq!(value(&text, "shellyard_jobs_submitted_total"), 1.0);
         assert_eq!(value(&text, "shellyard_jobs_running"), 1.0);
@@ -701,7 +701,7 @@ mod tests {
     fn unmeasured_usage_is_not_recorded() {
         let text = rendered_after(|| {
             let lost = Outcome::Lost { why: "gone".to_owned() };
-            events::job_started(JOB, Duration::ZERO).finish(&JobEnding::unmeasured(lost), 7);
+            events::job_started(JOB, Duration::ZERO, None).finish(&JobEnding::unmeasured(lost), 7);
         });
         assert_eq!(value(&text, "shellyard_job_cpu_seconds_count"), 0.0);
         assert_eq!(value(&text, "shellyard_job_peak_memory_bytes_count"), 0.0);
@@ -712,7 +712,7 @@ mod tests {
     fn a_stopping_job_leaves_the_gauge_however_it_ends() {
         let stopping = |leave: fn(events::ActiveJob)| {
             rendered_after(|| {
-                let mut job = events::job_started(JOB, Duration::ZERO);
+                let mut job = events::job_started(JOB, Duration::ZERO, None);
                 job.mark_stopping();
                 job.mark_stopping();
                 leave(job);

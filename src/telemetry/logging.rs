@@ -606,7 +606,7 @@ mod tests {
     #[test]
     fn a_command_cannot_forge_a_line() {
         for format in [LineFormat::Plain, LineFormat::Json] {
-            let text = logged(format, "info", || events::job_submitted(JobId::local(1), FORGERY));
+            let text = logged(format, "debug", || events::job_submitted(JobId::local(1), FORGERY));
             assert_eq!(text.lines().count(), 1, "{text}");
             assert!(!text.contains('\u{1b}'), "{text:?}");
             let text = logged(format, "info", || events::command_executing(FORGERY));
@@ -618,7 +618,7 @@ mod tests {
     #[test]
     fn json_lines_are_flat_objects() {
         let text =
-            logged(LineFormat::Json, "info", || events::job_submitted(JobId::local(1), "true"));
+            logged(LineFormat::Json, "debug", || events::job_submitted(JobId::local(1), "true"));
         let line: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(line["message"], "job submitted");
         assert_eq!(line["job_id"], "1");
@@ -713,7 +713,7 @@ mod tests {
     fn a_long_command_is_truncated() {
         let long = "é".repeat(10_000);
         let text =
-            logged(LineFormat::Plain, "info", || events::job_submitted(JobId::local(1), &long));
+            logged(LineFormat::Plain, "debug", || events::job_submitted(JobId::local(1), &long));
         assert_eq!(text.matches('é').count(), 500);
         assert!(text.contains('…'), "{text}");
     }

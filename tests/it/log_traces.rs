@@ -15,7 +15,7 @@ fn lines_of_a_call_and_of_its_job_name_the_callers_trace() {
         let params =
             json!({"name": "run_command", "arguments": {"command": "true"}, "_meta": meta});
         server.rpc("tools/call", params);
-        for message in ["job submitted", "job finished", "request answered"] {
+        for message in ["job submitted", "job started", "job finished", "request answered"] {
             let line = eventually_some(message, || {
                 let log_text = server.log_text();
                 let mut lines =
@@ -25,5 +25,24 @@ fn lines_of_a_call_and_of_its_job_name_the_callers_trace() {
             assert_eq!(line["trace_id"], TRACE, "{line}");
             assert_eq!(line["span_id"].as_str().map(str::len), Some(16), "{line}");
         }
+    }
+}
+
+#[test]
+fn a_job_is_one_line_that_shows_its_command() {
+    for launch in Launch::both() {
+        let mut server = launch.args(&["--log-format", "json"]).start();
+        server.call("run_command", json!({"command": "exit 3"}));
+        let line = eventually_some("the job finished", || {
+            let log_text = server.log_text();
+            let of_job: Vec<&str> =
+                log_text.lines().filter(|line| line.contains("\"job_id\"")).collect();
+            (!of_job.is_empty()).then(|| of_job.join("\n"))
+        });
+        let line: Value = serde_json::from_str(&line).expect("one line");
+        assert_eq!(line["message"], "job finished");
+        assert_eq!(line["command"], "\"exit 3\"");
+        assert_eq!(line["outcome"], "exited");
+        assert!(line["queued_ms"].is_u64() && line["elapsed_ms"].is_u64(), "{line}");
     }
 }

@@ -90,7 +90,7 @@ fn a_context_in_the_request_is_found_in_reply_log_and_audit() {
             assert_nothing_null(reply.structured());
             let listed = server.call("list_jobs", json!({})).ok();
             assert_eq!(listed.only_job()["trace_id"], TRACE, "also for whoever looks later");
-            assert_logged(&server, &["job submitted", "job started", "job finished"]);
+            assert_logged(&server, &["job finished"]);
             let entries = audit(&server);
             for event in ["decision", "ending"] {
                 let entry = entries.iter().find(|entry| entry["event"] == event);
@@ -107,7 +107,7 @@ fn a_context_in_the_headers_counts_where_the_request_has_none() {
         let headers = [("traceparent", PARENT), ("tracestate", "vendor=1")];
         let reply = run_with_headers(&mut server, &headers, &json!({})).ok();
         assert_eq!(reply["trace_id"], TRACE);
-        assert_logged(&server, &["job submitted", "job started", "job finished"]);
+        assert_logged(&server, &["job finished"]);
         let job = reply.job();
         assert_eq!(api(&mut server, &format!("/api/v1/jobs/{job}"))["trace_id"], TRACE);
         assert_eq!(api(&mut server, "/api/v1/jobs")["jobs"][0]["trace_id"], TRACE);
@@ -188,7 +188,8 @@ fn a_refusal_and_a_loss_of_output_are_logged_with_it() {
 
 #[test]
 fn a_job_is_freed_under_the_trace_that_it_was_run_in() {
-    let launch = with_json_log(Launch::stdio()).config("[retention]\nmax_finished = 1\n");
+    let launch = with_json_log(Launch::stdio())
+        .config("[log]\nfilter = \"debug\"\n[retention]\nmax_finished = 1\n");
     let mut server = launch.start();
     run_in(&mut server, &json!({"traceparent": PARENT}), json!({"command": "true"})).ok();
     run_in(&mut server, &json!({"traceparent": OTHER}), json!({"command": "true"})).ok();

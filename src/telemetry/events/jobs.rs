@@ -1,7 +1,10 @@
 //! Events of jobs, from submission to end, and of their output.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::time::{Duration, Instant};
+
+use tracing::field::{self, DebugValue};
 
 use super::host::millis;
 use crate::confinement::GrantedConfinement;
@@ -38,9 +41,9 @@ pub struct ServerLimits {
     pub retained_bytes: Option<u64>,
 }
 
-/// A submitted job was accepted.
+/// A submitted job was accepted. At the usual log level, its end alone is a line.
 pub fn job_submitted(id: JobId, command: &str) {
-    tracing::info!(tenant = %id.tenant(), job_id = %id, command = ?truncate_command(command), "job submitted");
+    tracing::debug!(tenant = %id.tenant(), job_id = %id, command = loggable_command(command), "job submitted");
     jobs::SUBMITTED.unlabeled().increment(1);
     count_for_tenant(tenants::SUBMITTED, id.tenant(), 1);
 }
@@ -76,13 +79,14 @@ pub fn approval_step(tenant: TenantId, step: ApprovalStep) {
     jobs::APPROVALS.with_label((key::STEP, step.word())).increment(1);
 }
 
-/// A job left the queue after `queued` and runs.
+/// A job left the queue after `queued` and runs. The line about its end shows `command`.
 #[must_use = "dropping the guard counts the job as over"]
-pub fn job_started(id: JobId, queued: Duration) -> ActiveJob {
-    tracing::info!(tenant = %id.tenant(), job_id = %id, queued_ms = millis(queued), "job started");
+pub fn job_started(id: JobId, queued: Duration, command: Option<String>) -> ActiveJob {
+    tracing::debug!(tenant = %id.tenant(), job_id = %id, queued_ms = millis(queued), "job started");
     jobs::QUEUE_WAIT.unlabeled().record(queued);
     jobs::RUNNING.unlabeled().increment(1);
-    ActiveJob { id, started: Instant::now(), end: JobEndLabels::LOST, stopping: None }
+    let end = JobEndLabels::LOST;
+    ActiveJob { id, command, queued: Some(queued), started: Instant::now(), end, stopping: None }
 }
 
 /// A job that a previous server started at `started` goes on.
@@ -91,12 +95,16 @@ pub fn job_resumed(id: JobId, started: Instant) -> ActiveJob {
     tracing::info!(tenant = %id.tenant(), job_id = %id, "job resumed");
     journal::RESUMED.unlabeled().increment(1);
     jobs::RUNNING.unlabeled().increment(1);
-    ActiveJob { id, started, end: JobEndLabels::LOST, stopping: None }
+    let end = JobEndLabels::LOST;
+    ActiveJob { id, command: None, queued: None, started, end, stopping: None }
 }
 
 /// A job ended before it ran, for example because it was stopped in the queue.
-pub fn job_ended_before_start(id: JobId, outcome: &Outcome) {
-    job_over(id, JobEndLabels::from_outcome(outcome), Duration::ZERO);
+pub fn job_ended_before_start(id: JobId, outcome: &Outcome, command: Option<&str>) {
+    let end = JobEndLabels::from_outcome(outcome);
+    let command = command.map(loggable_command);
+    tracing::info!(tenant = %id.tenant(), job_id = %id, command, outcome = end.outcome, elapsed_ms = 0, "job finished");
+    count_end(id.tenant(), end);
 }
 
 /// The label values for the end of a job.
@@ -130,6 +138,10 @@ impl JobEndLabels {
 #[derive(Debug)]
 pub struct ActiveJob {
     id: JobId,
+    /// The command as the log may show it; `None` if a previous server accepted the job.
+    command: Option<String>,
+    /// The time in the queue; `None` if a previous server started the job.
+    queued: Option<Duration>,
     started: Instant,
     end: JobEndLabels,
     stopping: Option<StoppingGuard>,
@@ -199,15 +211,19 @@ impl Drop for ActiveJob {
         let elapsed = self.started.elapsed();
         jobs::RUNNING.unlabeled().decrement(1);
         jobs::DURATION.unlabeled().record(elapsed);
-        job_over(self.id, self.end, elapsed);
+        let Self { id, end, .. } = *self;
+        let command = self.command.as_deref().map(loggable_command);
+        let queued_ms = self.queued.map(millis);
+        let elapsed_ms = millis(elapsed);
+        tracing::info!(tenant = %id.tenant(), job_id = %id, command, queued_ms, outcome = end.outcome, elapsed_ms, "job finished");
+        count_end(id.tenant(), end);
     }
 }
 
-fn job_over(id: JobId, end: JobEndLabels, elapsed: Duration) {
+fn count_end(tenant: TenantId, end: JobEndLabels) {
     let JobEndLabels { outcome, fault, limit } = end;
-    tracing::info!(tenant = %id.tenant(), job_id = %id, outcome, elapsed_ms = millis(elapsed), "job finished");
     jobs::FINISHED.with_label((key::OUTCOME, outcome)).increment(1);
-    count_for_tenant(tenants::FINISHED, id.tenant(), 1);
+    count_for_tenant(tenants::FINISHED, tenant, 1);
     if let Some(fault) = fault {
         jobs::FAILED.with_label((key::FAULT, fault.word())).increment(1);
     }
@@ -241,13 +257,13 @@ pub fn command_failed(why: &str) {
     tracing::info!(target: DOCUMENTED_TARGET, "[mcpz] Error: {}", escape_controls(why));
 }
 
-/// Returns the first characters of a command, with `…` if it is longer.
-fn truncate_command(command: &str) -> String {
-    let mut short: String = command.chars().take(COMMAND_CHARS).collect();
-    if short.len() < command.len() {
-        short.push('…');
-    }
-    short
+/// Returns the first characters of a command, with `…` if it is longer, quoted and escaped.
+fn loggable_command(command: &str) -> DebugValue<Cow<'_, str>> {
+    let end = command.char_indices().nth(COMMAND_CHARS).map(|(end, _)| end);
+    field::debug(match end {
+        Some(end) => format!("{}…", &command[..end]).into(),
+        None => command.into(),
+    })
 }
 
 /// Escapes control characters, so that the text cannot start a log line of its own.
@@ -290,7 +306,7 @@ pub fn read_memory_limit_set(bytes: u64) {
 
 /// A finished job was freed; its output took `bytes`.
 pub fn job_freed(id: JobId, reason: FreedReason, bytes: u64) {
-    tracing::info!(tenant = %id.tenant(), job_id = %id, reason = reason.word(), bytes, "job freed");
+    tracing::debug!(tenant = %id.tenant(), job_id = %id, reason = reason.word(), bytes, "job freed");
     output::FREED_JOBS.with_label((key::REASON, reason.word())).increment(1);
     output::FREED_BYTES.unlabeled().increment(bytes);
 }
