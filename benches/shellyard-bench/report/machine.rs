@@ -17,7 +17,7 @@ pub(crate) struct Machine {
     memory_gb: u64,
     /// Load average of the minute before the run: on a busy machine figures mean less.
     load: String,
-    /// The Cargo profile of the server: `release`, `dist` or `debug`.
+    /// The Cargo profile of the server: `release` or `debug`.
     profile: String,
 }
 
