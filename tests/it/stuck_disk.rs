@@ -1,6 +1,6 @@
 //! A disk that does not answer: the jobs that need it wait, and nobody else.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -406,6 +406,8 @@ fn tokens_hold_while_the_disk_of_their_file_is_dead() {
         connection.answer().status
     };
     assert_eq!(status(&mut server, "secret-of-alice"), 200);
+    // The kernel gives notice of this, so that the next request checks the file.
+    fs::set_permissions(&file, Permissions::from_mode(0o600)).expect("ours");
     let disk = DeadDisk::over(place.path().to_owned());
     for _ in 0..3 {
         assert_eq!(status(&mut server, "secret-of-alice"), 200, "what was read holds");

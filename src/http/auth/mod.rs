@@ -13,6 +13,7 @@
 //! streams.
 
 mod authenticate;
+mod file_watcher;
 mod oauth;
 mod oauth_keys;
 mod token;

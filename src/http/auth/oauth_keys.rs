@@ -15,8 +15,8 @@ use thiserror::Error;
 use tokio::sync::{Mutex, watch};
 use tokio::time::timeout;
 
+use super::file_watcher::FileWatcher;
 use super::oauth::{ACCEPTED_ALGORITHMS, OauthKeySource};
-use super::token_file::FileWatcher;
 use crate::client::{ClientError, Endpoint, ServerClient, ServerTarget, TargetError};
 use crate::private_files::{BoundedReadError, Symlinks};
 use crate::telemetry::events;

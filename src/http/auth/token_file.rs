@@ -1,28 +1,22 @@
 //! The token file: changes to it (one writer at a time, all or nothing, and readable by its owner
 //! alone), and the tokens that are valid now: the file is read again whenever it changes.
 
-use std::fs::{DirBuilder, File, Metadata, Permissions};
+use std::fs::{DirBuilder, File, Permissions};
 use std::io::{self, Write as _};
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
-use std::time::{Duration, Instant, SystemTime};
 
-use rustix::fs::inotify::{self, WatchFlags};
 use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
 use subtle::{Choice, ConditionallySelectable};
 use tempfile::NamedTempFile;
 use thiserror::Error;
 use tokio::sync::watch;
 
+use super::file_watcher::FileWatcher;
 use super::token::{TokenEntry, TokenFile, TokenHash, TokenId, TokenLabel, TokenSecret, UnixTime};
-use crate::block_in_place;
 use crate::private_files::{
-    BoundedReadError, PrivateDirError, Symlinks, ensure_private_dir, read_blocking, read_text,
+    BoundedReadError, PrivateDirError, Symlinks, ensure_private_dir, read_text,
 };
 use crate::service::CallerIdentity;
 use crate::telemetry::events;
@@ -185,7 +179,10 @@ impl TokenStore {
     }
 
     fn directory(&self) -> &Path {
-        parent_dir(self.path())
+        match self.path().parent() {
+            Some(directory) if !directory.as_os_str().is_empty() => directory,
+            Some(_) | None => Path::new("."),
+        }
     }
 
     fn write_error(&self, source: io::Error) -> TokenStoreError {
@@ -194,7 +191,7 @@ impl TokenStore {
 }
 
 /// The tokens of a file. Each call sees the current content, or the last known one if the file
-/// system does not answer; a change that another host makes is seen within a second.
+/// system does not answer; a change of which the kernel gives no notice is seen within a second.
 #[derive(Debug)]
 pub(super) struct LiveTokens {
     /// `None`: there is no token file, and there will be none.
@@ -300,290 +297,9 @@ fn log_read_result(path: &Path, read: &Result<TokenFile, BoundedReadError>) {
     }
 }
 
-/// The age below which a file may change again without a new timestamp: the clock of the file
-/// system is coarse.
-const MTIME_GRANULARITY: Duration = Duration::from_millis(100);
-
-/// The time that a request waits for a check of the file. After it, the server goes on with the
-/// previous content and takes the result of the check when it comes.
-const CHECK_TIMEOUT: Duration = Duration::from_secs(1);
-/// The first part of that time, during which the runtime is not told that the thread blocks: a disk
-/// that answers takes some microseconds.
-const SHORT_WAIT: Duration = Duration::from_millis(1);
-
-/// The age of a check below which a file counts as unchanged if the kernel has told of no change. It
-/// tells of none that another host makes on a network file system.
-const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-
-/// The text of a changed file, or the reason why it could not be read.
-type FileReadResult = Result<String, BoundedReadError>;
-
-/// Watches a file from a dedicated thread on demand, so that no thread of the runtime waits for a
-/// file system that does not answer.
-#[derive(Debug)]
-pub(super) struct FileWatcher {
-    path: PathBuf,
-    links: Symlinks,
-    /// Started by the first check.
-    thread: Option<WatcherThread>,
-    /// The last check, if the file counts as unchanged until the kernel tells of a change.
-    settled: Option<SettledCheck>,
-}
-
-/// A check after which the kernel tells of changes of the file.
-#[derive(Debug)]
-struct SettledCheck {
-    at: Instant,
-    notices: Arc<ChangeNotices>,
-}
-
-impl SettledCheck {
-    fn is_current(&self) -> bool {
-        self.at.elapsed() < CHECK_INTERVAL && !self.notices.take()
-    }
-}
-
-/// The thread that checks a file. It ends when its sender is dropped or, if blocked, when its file
-/// system answers.
-#[derive(Debug)]
-struct WatcherThread {
-    requests: Sender<()>,
-    results: Receiver<FileCheck>,
-    /// `true` while a result is overdue. No further check is requested meanwhile.
-    is_overdue: bool,
-}
-
-/// The result of a check.
-#[derive(Debug)]
-struct FileCheck {
-    /// The content if it has changed since the check before.
-    changed: Option<FileReadResult>,
-    /// Notices of later changes; `None` if some could be missed.
-    notices: Option<Arc<ChangeNotices>>,
-}
-
-impl FileWatcher {
-    pub(super) const fn new(path: PathBuf, links: Symlinks) -> Self {
-        Self { path, links, thread: None, settled: None }
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Returns the content if it has changed since the last call. A check that takes too long is
-    /// reported once.
-    pub(super) fn read_if_changed(&mut self) -> Option<FileReadResult> {
-        if self.settled.as_ref().is_some_and(SettledCheck::is_current) {
-            return None;
-        }
-        self.settled = None;
-        let thread = match &mut self.thread {
-            Some(thread) => thread,
-            None => match WatcherThread::start(self.path.clone(), self.links) {
-                Ok(thread) => self.thread.insert(thread),
-                // Without a thread the file is read here: that can be slow, but a FIFO is never
-                // opened.
-                Err(_) => return WatchedFile::new(self.path.clone(), self.links).check().changed,
-            },
-        };
-        let at = Instant::now();
-        match thread.check_file() {
-            Ok(FileCheck { changed, notices }) => {
-                self.settled = notices.map(|notices| SettledCheck { at, notices });
-                changed
-            }
-            Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => {
-                // The next check starts another thread.
-                self.thread = None;
-                Some(Err(io::Error::other("the thread that reads it has failed").into()))
-            }
-        }
-    }
-}
-
-impl WatcherThread {
-    fn start(path: PathBuf, links: Symlinks) -> io::Result<Self> {
-        let (requests, requested) = mpsc::channel();
-        let (answer, results) = mpsc::channel();
-        let look = move || {
-            let mut file = WatchedFile::new(path, links);
-            // Ends when the sender is dropped.
-            requested.iter().try_for_each(|()| answer.send(file.check())).ok();
-        };
-        thread::Builder::new().name("watched-file".to_owned()).spawn(look)?;
-        Ok(Self { requests, results, is_overdue: false })
-    }
-
-    /// Requests a check and waits for its result. A check that does not finish in time yields an
-    /// error once; later calls get `Timeout` until the result comes.
-    fn check_file(&mut self) -> Result<FileCheck, RecvTimeoutError> {
-        if self.is_overdue {
-            let check = self.results.recv_timeout(Duration::ZERO)?;
-            self.is_overdue = false;
-            return Ok(check);
-        }
-        self.requests.send(()).map_err(|_| RecvTimeoutError::Disconnected)?;
-        let answer = self.results.recv_timeout(SHORT_WAIT).or_else(|error| match error {
-            RecvTimeoutError::Timeout => {
-                block_in_place(|| self.results.recv_timeout(CHECK_TIMEOUT))
-            }
-            RecvTimeoutError::Disconnected => Err(error),
-        });
-        self.is_overdue = matches!(answer, Err(RecvTimeoutError::Timeout));
-        if self.is_overdue {
-            let overdue = Some(Err(BoundedReadError::new_timeout()));
-            return Ok(FileCheck { changed: overdue, notices: None });
-        }
-        answer
-    }
-}
-
-/// Notices of the kernel (inotify) that a file, or the names in its directory, changed. Taking them
-/// never blocks, whatever the file system does.
-#[derive(Debug)]
-struct ChangeNotices(OwnedFd);
-
-impl ChangeNotices {
-    fn new() -> io::Result<Self> {
-        Ok(Self(inotify::init(inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC)?))
-    }
-
-    /// Watches the file, if there is one, and its directory. Blocks while the file system does.
-    fn watch(&self, path: &Path, links: Symlinks) -> io::Result<()> {
-        let names = WatchFlags::CREATE
-            | WatchFlags::DELETE
-            | WatchFlags::MOVE
-            | WatchFlags::DELETE_SELF
-            | WatchFlags::MOVE_SELF;
-        inotify::add_watch(&self.0, parent_dir(path), names)?;
-        let follow = match links {
-            Symlinks::Follow => WatchFlags::empty(),
-            Symlinks::Refuse => WatchFlags::DONT_FOLLOW,
-        };
-        let content = WatchFlags::MODIFY | WatchFlags::ATTRIB | follow;
-        match inotify::add_watch(&self.0, path, content) {
-            // The directory tells when there is one.
-            Ok(_) | Err(Errno::NOENT) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// `true` if there were notices since the last call.
-    fn take(&self) -> bool {
-        let mut buffer = [0; 4096];
-        let mut any = false;
-        loop {
-            match rustix::io::read(&self.0, &mut buffer) {
-                Ok(_) => any = true,
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => return any,
-                Err(_) => return true,
-            }
-        }
-    }
-}
-
-fn parent_dir(path: &Path) -> &Path {
-    match path.parent() {
-        Some(directory) if !directory.as_os_str().is_empty() => directory,
-        Some(_) | None => Path::new("."),
-    }
-}
-
-/// A file and its metadata at the last read.
-#[derive(Debug)]
-struct WatchedFile {
-    path: PathBuf,
-    links: Symlinks,
-    last_stamp: Option<FileStamp>,
-    /// `true` if another process holds a lease on the file and that was reported.
-    is_leased: bool,
-    /// Created by the first check; `None` if the kernel refuses.
-    notices: Option<Arc<ChangeNotices>>,
-}
-
-/// The metadata that shows that a file has changed without reading it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum FileStamp {
-    File { device: u64, inode: u64, size: u64, changed: (i64, i64), modified: (i64, i64) },
-    Failure(io::ErrorKind),
-}
-
-impl WatchedFile {
-    const fn new(path: PathBuf, links: Symlinks) -> Self {
-        Self { path, links, last_stamp: None, is_leased: false, notices: None }
-    }
-
-    /// Checks the file. Blocks while the file system does.
-    fn check(&mut self) -> FileCheck {
-        if self.notices.is_none() {
-            self.notices = ChangeNotices::new().ok().map(Arc::new);
-        }
-        // Watched before the file is read: a change in between is told of.
-        let watched = self.notices.clone();
-        let watched = watched.filter(|notices| notices.watch(&self.path, self.links).is_ok());
-        let changed = self.read_if_changed();
-        // Without a stamp the next check must read the file again.
-        FileCheck { changed, notices: watched.filter(|_| self.last_stamp.is_some()) }
-    }
-
-    /// Returns the content if it has changed since the last call. Blocks while the file system
-    /// does.
-    fn read_if_changed(&mut self) -> Option<FileReadResult> {
-        // Taken before the file is read: the next check then sees a change in between.
-        let found = self.links.metadata(&self.path);
-        let now = found
-            .as_ref()
-            .map_or_else(|error| FileStamp::Failure(error.kind()), FileStamp::from_metadata);
-        if self.last_stamp.as_ref() == Some(&now) {
-            return None;
-        }
-        self.last_stamp = found.as_ref().map_or(true, is_older_than_granularity).then_some(now);
-        match found {
-            Ok(_) => self.read(),
-            Err(error) => Some(Err(error.into())),
-        }
-    }
-
-    fn read(&mut self) -> Option<FileReadResult> {
-        let read = read_blocking(&self.path, self.links);
-        let was_leased = self.is_leased;
-        self.is_leased = read.as_ref().is_err_and(BoundedReadError::is_leased);
-        if self.is_leased {
-            // The file is read again at the next check; the lease is reported once.
-            self.last_stamp = None;
-        }
-        (!(was_leased && self.is_leased)).then_some(read)
-    }
-}
-
-impl FileStamp {
-    fn from_metadata(found: &Metadata) -> Self {
-        Self::File {
-            device: found.dev(),
-            inode: found.ino(),
-            size: found.len(),
-            changed: (found.ctime(), found.ctime_nsec()),
-            modified: (found.mtime(), found.mtime_nsec()),
-        }
-    }
-}
-
-fn is_older_than_granularity(found: &Metadata) -> bool {
-    // Only regular files are read, so the content of anything else does not matter.
-    if !found.is_file() {
-        return true;
-    }
-    let age = found.modified().ok().and_then(|at| SystemTime::now().duration_since(at).ok());
-    age.is_some_and(|age| age > MTIME_GRANULARITY)
-}
-
 #[cfg(test)]
 mod tests {
-    use std::fs;
-    use std::os::unix::fs::symlink;
+    use std::{fs, thread};
 
     use super::*;
 
@@ -711,85 +427,5 @@ mod tests {
         assert!(changes.has_changed().unwrap());
         fs::remove_file(&path).unwrap();
         assert_eq!(count(&tokens.current()), Some(0));
-    }
-
-    /// Makes a file look as if it had not been changed for long.
-    fn age_file(path: &Path) {
-        let past = SystemTime::now() - Duration::from_secs(60);
-        File::options().write(true).open(path).unwrap().set_modified(past).unwrap();
-    }
-
-    #[test]
-    fn a_file_is_read_only_when_it_has_changed() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("file");
-        let mut watcher = FileWatcher::new(path.clone(), Symlinks::Refuse);
-        assert!(watcher.read_if_changed().unwrap().unwrap_err().is_missing());
-        assert!(watcher.read_if_changed().is_none(), "still not there");
-        fs::write(&path, "one").unwrap();
-        age_file(&path);
-        assert_eq!(watcher.read_if_changed().unwrap().unwrap(), "one");
-        assert!(watcher.read_if_changed().is_none());
-        // The same size and modification time, but another file.
-        let other = folder.path().join("other");
-        fs::write(&other, "two").unwrap();
-        age_file(&other);
-        fs::rename(&other, &path).unwrap();
-        assert_eq!(watcher.read_if_changed().unwrap().unwrap(), "two");
-        fs::remove_file(&path).unwrap();
-        assert!(watcher.read_if_changed().unwrap().is_err());
-    }
-
-    #[test]
-    fn the_kernel_tells_of_every_change_of_a_file() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("file");
-        let notices = ChangeNotices::new().unwrap();
-        let told_after = |change: &dyn Fn()| {
-            notices.watch(&path, Symlinks::Refuse).unwrap();
-            assert!(!notices.take(), "nothing has changed yet");
-            change();
-            notices.take()
-        };
-        let replace = || {
-            let other = folder.path().join("other");
-            fs::write(&other, "two").unwrap();
-            fs::rename(&other, &path).unwrap();
-        };
-        let close = || fs::set_permissions(&path, Permissions::from_mode(0o000)).unwrap();
-        assert!(told_after(&|| fs::write(&path, "one").unwrap()), "created");
-        assert!(told_after(&|| fs::write(&path, "two").unwrap()), "written");
-        assert!(told_after(&replace), "replaced");
-        assert!(told_after(&close), "closed");
-        assert!(told_after(&|| fs::remove_file(&path).unwrap()), "removed");
-        assert!(told_after(&|| symlink("elsewhere", &path).unwrap()), "linked");
-        fs::remove_dir_all(folder.path()).unwrap();
-        assert!(notices.take() && notices.watch(&path, Symlinks::Refuse).is_err());
-    }
-
-    #[test]
-    fn a_file_that_was_read_is_settled_until_it_changes() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("file");
-        fs::write(&path, "one").unwrap();
-        age_file(&path);
-        let mut watcher = FileWatcher::new(path.clone(), Symlinks::Refuse);
-        assert_eq!(watcher.read_if_changed().unwrap().unwrap(), "one");
-        let notices = Arc::clone(&watcher.settled.as_ref().unwrap().notices);
-        assert!(!notices.take());
-        fs::write(&path, "two").unwrap();
-        assert_eq!(watcher.read_if_changed().unwrap().unwrap(), "two");
-        assert!(!notices.take(), "the change was noticed once");
-    }
-
-    #[test]
-    fn a_file_that_was_just_written_is_read_again() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("file");
-        let mut watcher = FileWatcher::new(path.clone(), Symlinks::Refuse);
-        let soon = SystemTime::now() + Duration::from_secs(60);
-        fs::write(&path, "one").unwrap();
-        File::options().write(true).open(&path).unwrap().set_modified(soon).unwrap();
-        assert!(watcher.read_if_changed().is_some() && watcher.read_if_changed().is_some());
     }
 }
