@@ -1,6 +1,6 @@
 //! The files of an audit log: the log, its rotated files, and `<log>.head`, which describes the last
-//! entry and is the lock of the writers; and the decision how a writer continues the chain, whatever
-//! has happened to the files.
+//! entry and is the lock of the writers; the decision how a writer continues the chain, whatever has
+//! happened to the files; and the write itself.
 //!
 //! The writer trusts the head: all entries that it covers were written. If the log is shorter, the
 //! chain does not restart, so the gap stays visible. If the log is longer, the writer trusts the
@@ -9,13 +9,16 @@
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata, TryLockError};
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use super::entry::{AuditRecord, ChainLink, Damage, NoteRecord, ParsedLine, Sha256Hash};
+use super::entry::{
+    AuditRecord, ChainLink, Damage, NoteRecord, ParsedLine, Sha256Hash, UnlinkedEntry,
+    compose_line, format_rfc3339,
+};
 use crate::private_files::{Symlinks, explain_symlink_error};
 
 /// An append holds the lock for microseconds; a lock that is held for this long is stuck.
@@ -487,9 +490,68 @@ fn find_next_link(link: ChainLink, line: &[u8]) -> Option<ChainLink> {
     Some(ChainLink::at(read.seq, line))
 }
 
+/// Lines that are written together, and the last link.
+#[derive(Debug)]
+pub(super) struct ComposedLines {
+    text: String,
+    link: ChainLink,
+}
+
+impl ComposedLines {
+    pub(super) fn new<'e>(
+        plan: &ResumePlan,
+        entries: impl Iterator<Item = &'e UnlinkedEntry>,
+    ) -> io::Result<Self> {
+        let mut lines = Self { text: String::new(), link: plan.link };
+        match plan.line_end {
+            LineEnd::Whole => {}
+            LineEnd::Missing => lines.text.push('\n'),
+        }
+        for note in &plan.notes {
+            lines.push(&UnlinkedEntry::new(&format_rfc3339(SystemTime::now()), &note.to_record())?);
+        }
+        for entry in entries {
+            lines.push(entry);
+        }
+        Ok(lines)
+    }
+
+    fn push(&mut self, entry: &UnlinkedEntry) {
+        let (mut line, link) = compose_line(self.link, entry);
+        line.push('\n');
+        self.link = link;
+        // Usually there is only one line.
+        if self.text.is_empty() {
+            self.text = line;
+        } else {
+            self.text.push_str(&line);
+        }
+    }
+}
+
+/// Writes the log and then the head. If either fails, the log is cut back to its old length.
+pub(super) fn commit(
+    head: &LockedHead<'_>,
+    before: Option<Head>,
+    mut log: &File,
+    lines: &ComposedLines,
+    bytes: u64,
+) -> io::Result<()> {
+    if lines.text.is_empty() {
+        return Ok(());
+    }
+    let sealed = Head { link: lines.link, bytes: bytes + lines.text.len() as u64 };
+    log.write_all(lines.text.as_bytes()).and_then(|()| head.write(sealed, before)).inspect_err(
+        |_| {
+            // If this fails too, the next writer finds the remains and notes them.
+            log.set_len(bytes).ok();
+        },
+    )
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::entry::{NoteEntry, UnlinkedEntry, compose_line};
+    use super::super::entry::NoteEntry;
     use super::*;
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::fs::{DirBuilder, File};
-use std::io::{self, Write as _};
+use std::io;
 use std::mem;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -16,12 +16,11 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::entry::{
-    AuditRecord, ChainLink, DecisionEntry, EndingEntry, NoteEntry, UnlinkedEntry, compose_line,
-    format_rfc3339,
+    AuditRecord, DecisionEntry, EndingEntry, NoteEntry, UnlinkedEntry, format_rfc3339,
 };
 use super::log_files::{
-    self, Head, LineEnd, LockWait, LockedHead, OpenLog, ResumeNote, ResumePlan, observe_log,
-    open_log, plan_resume,
+    self, ComposedLines, LockWait, LockedHead, OpenLog, ResumeNote, commit, observe_log, open_log,
+    plan_resume,
 };
 use crate::telemetry::events;
 
@@ -329,73 +328,14 @@ fn lock_error(log: &Path, source: io::Error) -> AuditError {
     AuditError::Lock { path: log_files::head_path(log), source }
 }
 
-/// Lines that are written together, and the last link.
-#[derive(Debug)]
-struct ComposedLines {
-    text: String,
-    link: ChainLink,
-}
-
-impl ComposedLines {
-    fn new<'e>(
-        plan: &ResumePlan,
-        entries: impl Iterator<Item = &'e UnlinkedEntry>,
-    ) -> io::Result<Self> {
-        let mut lines = Self { text: String::new(), link: plan.link };
-        match plan.line_end {
-            LineEnd::Whole => {}
-            LineEnd::Missing => lines.text.push('\n'),
-        }
-        for note in &plan.notes {
-            lines.push(&UnlinkedEntry::new(&format_rfc3339(SystemTime::now()), &note.to_record())?);
-        }
-        for entry in entries {
-            lines.push(entry);
-        }
-        Ok(lines)
-    }
-
-    fn push(&mut self, entry: &UnlinkedEntry) {
-        let (mut line, link) = compose_line(self.link, entry);
-        line.push('\n');
-        self.link = link;
-        // Usually there is only one line.
-        if self.text.is_empty() {
-            self.text = line;
-        } else {
-            self.text.push_str(&line);
-        }
-    }
-}
-
-/// Writes the log and then the head. If either fails, the log is cut back to its old length.
-fn commit(
-    head: &LockedHead<'_>,
-    before: Option<Head>,
-    mut log: &File,
-    lines: &ComposedLines,
-    bytes: u64,
-) -> io::Result<()> {
-    if lines.text.is_empty() {
-        return Ok(());
-    }
-    let sealed = Head { link: lines.link, bytes: bytes + lines.text.len() as u64 };
-    log.write_all(lines.text.as_bytes()).and_then(|()| head.write(sealed, before)).inspect_err(
-        |_| {
-            // If this fails too, the next writer finds the remains and notes them.
-            log.set_len(bytes).ok();
-        },
-    )
-}
-
 // The queue between the callers and the writer thread.
 
 /// Bytes that may be queued for a log that answers, if `max_queued` is less. Such a log accepts them
 /// within milliseconds, so a burst of calls must not count as a log that cannot be written.
 const BURST_BYTES: usize = 4 << 20;
 
-/// The time after a batch in which entries that nobody waits for are left for the next batch: then one
-/// that follows another soon costs no batch of its own.
+/// The time after a batch in which only an entry with a reply starts another batch. Entries without a
+/// reply that follow each other closely share a batch.
 const GATHER_TIME: Duration = Duration::from_millis(5);
 
 /// The result of writing an entry. Entries of one batch share their error.
@@ -454,10 +394,12 @@ struct State {
     lines: usize,
     /// The memory of the unfinished entries.
     bytes: usize,
-    /// The number of entries in `entries` for which a caller waits.
+    /// The number of entries in `entries` with a reply.
     awaited: usize,
-    /// `true` if the writer thread is to be woken only by an entry for which a caller waits.
+    /// `true` while only an entry with a reply wakes the writer thread.
     is_gathering: bool,
+    /// `true` if the process ends and waits for the entries.
+    is_finishing: bool,
     /// `true` if a caller's wait timed out since the queue was last empty.
     is_late: bool,
     /// `true` if no more entries will come.
@@ -548,10 +490,11 @@ impl EntryQueue {
         AuditError::QueueFull { path: self.path.clone(), max_queued: self.max_queued }
     }
 
-    /// Waits for entries and takes the oldest; returns none if the queue is closed and empty. Taken
-    /// entries count as queued until [`EntryQueue::finish_batch`].
+    /// Waits for entries, gathers some, and takes the oldest; returns none if the queue is closed and
+    /// empty. Taken entries count as queued until [`EntryQueue::finish_batch`].
     fn next_batch(&self, max_bytes: usize) -> Vec<QueuedEntry> {
-        let nobody_waits = |state: &mut State| state.awaited == 0 && !state.is_closed;
+        let nobody_waits =
+            |state: &mut State| state.awaited == 0 && !state.is_finishing && !state.is_closed;
         let gathered = self.added.wait_timeout_while(self.lock(), GATHER_TIME, nobody_waits);
         let (mut state, _) = gathered.unwrap_or_else(PoisonError::into_inner);
         state.is_gathering = false;
@@ -589,7 +532,10 @@ impl EntryQueue {
 
     /// Waits until every entry is finished, for at most `time`. Returns the number of unfinished ones.
     fn wait_until_empty(&self, time: Duration) -> usize {
-        let waited = self.emptied.wait_timeout_while(self.lock(), time, |state| state.lines > 0);
+        let mut state = self.lock();
+        state.is_finishing = true;
+        self.added.notify_one();
+        let waited = self.emptied.wait_timeout_while(state, time, |state| state.lines > 0);
         waited.unwrap_or_else(PoisonError::into_inner).0.lines
     }
 
@@ -646,6 +592,23 @@ mod tests {
         assert_eq!(queue.lock().bytes, bytes);
         queue.close();
         assert!(queue.next_batch(1).is_empty());
+    }
+
+    #[test]
+    fn entries_without_a_reply_wait_for_the_next_batch() {
+        let queue = EntryQueue::new(PathBuf::from("log"), 10_000);
+        add(&queue, None).unwrap();
+        assert!(!queue.lock().is_gathering, "the writer is woken");
+        assert_eq!(queue.next_batch(10_000).len(), 1);
+        assert!(queue.lock().is_gathering);
+        add(&queue, None).unwrap();
+        let (reply, _written) = oneshot::channel();
+        add(&queue, Some(reply)).unwrap();
+        assert_eq!(queue.lock().awaited, 1);
+        assert_eq!(queue.next_batch(10_000).len(), 2);
+        assert_eq!(queue.lock().awaited, 0);
+        add(&queue, None).unwrap();
+        assert_eq!(queue.next_batch(10_000).len(), 1, "nobody waits, and it is written");
     }
 
     #[test]
