@@ -25,7 +25,7 @@ use crate::journal::Journal;
 use crate::outcome::StartError;
 use crate::output::redaction::Redactor;
 use crate::output::{LogStorage, Quota};
-use crate::process::shell::{self, ShellChoice, ShellInvocation};
+use crate::process::shell::{self, CommandLine, ShellChoice};
 use crate::process::{
     Cwd, EnvVariable, Host, LaunchStdin, Process, ProcessLaunch, RecentStart, ReportMode,
     SPAWN_PATIENCE, SandboxSpec, SpawnBacklog, TerminalSize,
@@ -99,7 +99,7 @@ const TRACE_VARIABLES: [&str; 2] = ["TRACEPARENT", "TRACESTATE"];
 pub(super) fn build_launch(guard: &JobGuard, cwd: Cwd) -> Result<ProcessLaunch, StartError> {
     let spec = guard.spec();
     let settings = &guard.settings;
-    let (program, arg0, args, report) = build_command(spec, settings);
+    let CommandLine { program, arg0, args, report } = build_command(spec, settings);
     Ok(ProcessLaunch {
         program,
         args,
@@ -125,23 +125,22 @@ pub(super) fn build_launch(guard: &JobGuard, cwd: Cwd) -> Result<ProcessLaunch, 
     })
 }
 
-type LaunchWords = (OsString, Option<OsString>, Vec<OsString>, ReportMode);
-
-fn build_command(spec: &JobSpec, settings: &SharedJobSettings) -> LaunchWords {
+fn build_command(spec: &JobSpec, settings: &SharedJobSettings) -> CommandLine {
     match &spec.program {
         JobProgram::Shell(text) => {
             let named = spec.shell_path.clone().map(ShellChoice::Path);
             let shell = named.as_ref().unwrap_or(&settings.shell);
-            let invocation = match spec.shell {
+            match spec.shell {
                 ShellUse::Configured => shell::build_invocation(shell, text),
                 ShellUse::AsJudged => shell::build_judged_invocation(shell, text),
-            };
-            let ShellInvocation { program, arg0, args, report } = invocation;
-            (program, Some(arg0), args, report)
+            }
         }
-        JobProgram::Direct { program, args } => {
-            (program.into(), None, args.iter().map(OsString::from).collect(), ReportMode::None)
-        }
+        JobProgram::Direct { program, args } => CommandLine {
+            program: program.into(),
+            arg0: None,
+            args: args.iter().map(OsString::from).collect(),
+            report: ReportMode::None,
+        },
     }
 }
 

@@ -29,16 +29,16 @@ pub enum ShellChoice {
     Path(String),
 }
 
-/// The command line of a shell, as fields of [`super::ProcessLaunch`].
+/// A command line, as fields of [`super::ProcessLaunch`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ShellInvocation {
-    /// The path or name of the shell.
+pub struct CommandLine {
+    /// The path or name of the program.
     pub program: OsString,
-    /// The name that the shell uses for itself in its messages.
-    pub arg0: OsString,
-    /// The arguments of the shell.
+    /// The name that the program uses for itself in its messages; `None` = `program`.
+    pub arg0: Option<OsString>,
+    /// The arguments, without the name.
     pub args: Vec<OsString>,
-    /// The reporting of the exit codes of its last pipeline.
+    /// The reporting of the exit codes of a shell's last pipeline.
     pub report: ReportMode,
 }
 
@@ -48,7 +48,7 @@ pub struct ShellInvocation {
 /// precedes it, on the same line so that line numbers stay. The trap reports the exit codes of the
 /// last pipeline and changes neither output nor exit code.
 #[must_use]
-pub fn build_invocation(shell: &ShellChoice, text: &str) -> ShellInvocation {
+pub fn build_invocation(shell: &ShellChoice, text: &str) -> CommandLine {
     match shell {
         ShellChoice::Auto => auto_invocation(text, BASH.as_deref()),
         ShellChoice::Path(path) => path_invocation(path, text),
@@ -58,7 +58,7 @@ pub fn build_invocation(shell: &ShellChoice, text: &str) -> ShellInvocation {
 /// Builds the command line for a text that was checked against policy rules: always the shell whose
 /// dialect [`judged_dialect`] returns, without start-up files.
 #[must_use]
-pub fn build_judged_invocation(shell: &ShellChoice, text: &str) -> ShellInvocation {
+pub fn build_judged_invocation(shell: &ShellChoice, text: &str) -> CommandLine {
     let path = match shell {
         ShellChoice::Auto => BASH.as_deref().unwrap_or("/bin/sh"),
         ShellChoice::Path(path) => path,
@@ -106,14 +106,14 @@ pub fn bash_path() -> Option<&'static str> {
     BASH.as_deref()
 }
 
-fn auto_invocation(text: &str, bash: Option<&str>) -> ShellInvocation {
+fn auto_invocation(text: &str, bash: Option<&str>) -> CommandLine {
     match bash {
         Some(bash) if !is_plain(text) => path_invocation(bash, text),
         Some(_) | None => path_invocation("/bin/sh", text),
     }
 }
 
-fn path_invocation(path: &str, text: &str) -> ShellInvocation {
+fn path_invocation(path: &str, text: &str) -> CommandLine {
     let name = path.rsplit('/').next().unwrap_or(path);
     let reports = dialect_of(path) == ShellDialect::Bash && has_pipe(text);
     let (text, report) = if reports {
@@ -125,7 +125,7 @@ fn path_invocation(path: &str, text: &str) -> ShellInvocation {
     // Otherwise it would be taken for more options.
     args.extend(text.starts_with(['-', '+']).then(|| "--".into()));
     args.push(text.into());
-    ShellInvocation { program: path.into(), arg0: name.into(), args, report }
+    CommandLine { program: path.into(), arg0: Some(name.into()), args, report }
 }
 
 /// Returns a trap that writes PIPESTATUS to the report's file when the shell ends.
@@ -577,7 +577,10 @@ mod tests {
         assert_eq!(report("bash"), ReportMode::Pipeline);
         assert_eq!(report("/bin/bash/zsh"), ReportMode::None);
         assert_eq!(report("fish"), ReportMode::None);
-        assert_eq!(build_invocation(&ShellChoice::Path("/usr/bin/zsh".into()), "x").arg0, "zsh");
+        assert_eq!(
+            build_invocation(&ShellChoice::Path("/usr/bin/zsh".into()), "x").arg0,
+            Some("zsh".into())
+        );
     }
 
     #[test]

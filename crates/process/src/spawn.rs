@@ -1177,7 +1177,7 @@ mod tests {
         let mut launch = launch("", &[]);
         launch.program = call.program;
         launch.args = call.args;
-        launch.arg0 = Some(call.arg0);
+        launch.arg0 = call.arg0;
         launch.report = call.report;
         let mut process = host().spawn(&launch).unwrap();
         let report = process.report.take();
