@@ -308,7 +308,7 @@ impl Startup {
         let (wanted, token) = (queue.connect.as_deref(), queue.token.as_deref());
         let client = connect::new_verb_client(wanted, token, &settings, environment)?;
         let display = Display::detect(environment);
-        Ok(build_client_runtime()?.block_on(cli::run_queued::run(flags, client, &display)))
+        Ok(build_client_runtime()?.block_on(cli::run::run_queued(flags, client, &display)))
     }
 
     fn run_policy(&self, command: &cli::PolicyCommand) -> Result<u8, AppError> {

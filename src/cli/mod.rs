@@ -19,7 +19,6 @@ mod logs;
 mod operator;
 pub mod policy;
 pub mod run;
-pub mod run_queued;
 mod self_test;
 mod server_request;
 mod server_set;
