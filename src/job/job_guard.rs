@@ -25,7 +25,7 @@ use crate::output::{self, ClosedLog, KeepOutput, LogBounds, LogName, LogReader, 
 use crate::process::{Cwd, EnvVariable, OpenedDir, Process, ProcessTree};
 use crate::spec::{JobKey, JobSpec, LargeOutput, Stdin};
 use crate::telemetry::spans::{SpanKind, TraceSpan};
-use crate::telemetry::{ActiveJob, events};
+use crate::telemetry::{ActiveJob, LoggedCommand, events};
 use crate::trace::{BegunBy, TraceContext};
 
 /// The owner of a job: it publishes the job's outcome.
@@ -46,9 +46,8 @@ pub struct JobGuard {
     /// The variables that the job inherits.
     pub(super) variables: Arc<JobVariables>,
     active: Option<ActiveJob>,
-    /// The command as the log may show it, until the job runs; `None` if a previous server accepted
-    /// the job.
-    logged_command: Option<String>,
+    /// The command for the log, until the job runs; `None` if it is unknown.
+    logged_command: Option<LoggedCommand>,
     span: JobSpan,
     status: watch::Sender<JobStatus>,
     /// The remains of the tree at the end of the job; `None` while the job has no outcome.
@@ -204,10 +203,18 @@ impl JobGuard {
         self.shared.id
     }
 
-    /// Logs and counts the job as submitted, with its command as the log may show it.
-    pub fn log_submission(&mut self, command: String) {
+    /// Logs and counts the job as submitted.
+    pub fn log_submission(&mut self, command: LoggedCommand) {
         self.span.log_span.in_scope(|| events::job_submitted(self.shared.id, &command));
-        self.logged_command = Some(command);
+        self.set_logged_command(command);
+    }
+
+    /// Sets the command that the log shows at the end of the job.
+    pub fn set_logged_command(&mut self, command: LoggedCommand) {
+        match &mut self.active {
+            Some(active) => active.set_command(command),
+            None => self.logged_command = Some(command),
+        }
     }
 
     /// Returns the tracing span of log lines about the job.
@@ -368,7 +375,7 @@ impl JobGuard {
         self.span.log_span.in_scope(|| match active {
             Some(active) => active.finish(&ending, written),
             None => {
-                let command = self.logged_command.as_deref();
+                let command = self.logged_command.as_ref();
                 events::job_ended_before_start(self.shared.id, &ending.outcome, command);
             }
         });

@@ -34,7 +34,7 @@ use crate::process::{KeptProcess, Process};
 use crate::spec::JobSpec;
 use crate::supervisor::{FreedCause, OnJobEnd, RestoredJob, RestoredJobs, RestoredStage};
 use crate::telemetry::audit::AuditedJob;
-use crate::telemetry::events;
+use crate::telemetry::{LoggedCommand, events};
 
 /// The state that a previous server has left.
 #[derive(Debug, Default)]
@@ -195,7 +195,7 @@ impl Restorer<'_> {
         let times = JobTimes { submitted_ms: accepted.at_ms, started_ms, finished_ms: None };
         let status = |phase| JobStatus { phase, submitted, started: started_at, times };
         let process = self.processes.remove(&job::keep_name(id));
-        let (handle, stage) = match (process, started_at, queued) {
+        let (handle, mut stage) = match (process, started_at, queued) {
             (Some(Err(why)), _, _) => {
                 let why = format!("its processes could not be taken over and were ended: {why}");
                 self.restore_lost(id, spec, status(JobPhase::Running), &why)
@@ -221,6 +221,9 @@ impl Restorer<'_> {
                 self.restore_lost(id, spec, status(JobPhase::Running), why)
             }
         };
+        if let RestoredStage::Queued(guard) | RestoredStage::Running(guard, _) = &mut stage {
+            guard.set_logged_command(LoggedCommand::new(&accepted.command));
+        }
         let on_end = self.admission.audit_at_end();
         let stopped_by = started_record.and_then(|it| it.stopped_by);
         Some(RestoredJob { handle, key: accepted.key, on_end, stopped_by, stage })

@@ -15,7 +15,7 @@ use crate::outcome::{JobEnding, StopBy};
 use crate::output::{CapSource, LogCompressor, TenantUsage};
 use crate::process::Process;
 use crate::spec::{JobKey, JobKind, JobSpec};
-use crate::telemetry::{ActorKind, events};
+use crate::telemetry::{ActorKind, LoggedCommand, events};
 
 impl Supervision {
     /// Accepts a job, and starts it if it is its turn.
@@ -48,7 +48,7 @@ impl Supervision {
                 .map(|record| journal.append(&record))
         });
         let (mut guard, job) = job::create_job(id, spec, cwd, variables, &self.job);
-        guard.log_submission(logged);
+        guard.log_submission(LoggedCommand::new(&logged));
         self.guards.insert(id, guard);
         self.registry.insert(job.clone(), key);
         self.watch(job.clone(), on_end);

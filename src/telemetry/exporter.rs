@@ -671,7 +671,7 @@ mod tests {
     #[test]
     fn a_job_is_counted_from_submission_to_end() {
         let text = rendered_after(|| {
-            events::job_submitted(JOB, "true");
+            events::job_submitted(JOB, &events::LoggedCommand::new("true"));
             let _still_running =
                 std::mem::ManuallyDrop::new(events::job_started(JOB, Duration::ZERO, None));
             let job = events::job_started(JOB, Duration::from_millis(2), None);

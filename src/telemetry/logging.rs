@@ -601,12 +601,18 @@ mod tests {
         String::from_utf8(bytes).unwrap()
     }
 
+    /// Returns the line about the submission of a job with this command.
+    fn submitted(format: LineFormat, command: &str) -> String {
+        let command = events::LoggedCommand::new(command);
+        logged(format, "debug", || events::job_submitted(JobId::local(1), &command))
+    }
+
     const FORGERY: &str = "echo hi\n2026-01-01T00:00:00Z ERROR forged \u{1b}[31m";
 
     #[test]
     fn a_command_cannot_forge_a_line() {
         for format in [LineFormat::Plain, LineFormat::Json] {
-            let text = logged(format, "debug", || events::job_submitted(JobId::local(1), FORGERY));
+            let text = submitted(format, FORGERY);
             assert_eq!(text.lines().count(), 1, "{text}");
             assert!(!text.contains('\u{1b}'), "{text:?}");
             let text = logged(format, "info", || events::command_executing(FORGERY));
@@ -617,8 +623,7 @@ mod tests {
 
     #[test]
     fn json_lines_are_flat_objects() {
-        let text =
-            logged(LineFormat::Json, "debug", || events::job_submitted(JobId::local(1), "true"));
+        let text = submitted(LineFormat::Json, "true");
         let line: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(line["message"], "job submitted");
         assert_eq!(line["job_id"], "1");
@@ -712,8 +717,7 @@ mod tests {
     #[test]
     fn a_long_command_is_truncated() {
         let long = "é".repeat(10_000);
-        let text =
-            logged(LineFormat::Plain, "debug", || events::job_submitted(JobId::local(1), &long));
+        let text = submitted(LineFormat::Plain, &long);
         assert_eq!(text.matches('é').count(), 500);
         assert!(text.contains('…'), "{text}");
     }

@@ -23,7 +23,7 @@ pub mod names;
 pub mod otlp;
 pub mod spans;
 
-pub use events::ActiveJob;
+pub use events::{ActiveJob, LoggedCommand};
 pub use exporter::{
     Exporter, LaneStats, QueueGauges, QueueStats, SeriesNames, TenantStats, UsageAndLimit,
 };

@@ -1,10 +1,9 @@
 //! Events of jobs, from submission to end, and of their output.
 
-use std::borrow::Cow;
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::time::{Duration, Instant};
 
-use tracing::field::{self, DebugValue};
+use tracing::field;
 
 use super::host::millis;
 use crate::confinement::GrantedConfinement;
@@ -41,9 +40,28 @@ pub struct ServerLimits {
     pub retained_bytes: Option<u64>,
 }
 
-/// A submitted job was accepted. At the usual log level, its end alone is a line.
-pub fn job_submitted(id: JobId, command: &str) {
-    tracing::debug!(tenant = %id.tenant(), job_id = %id, command = loggable_command(command), "job submitted");
+/// A command as log lines show it: its first characters, with `…` if it is longer.
+#[derive(Clone)]
+pub struct LoggedCommand(String);
+
+impl LoggedCommand {
+    #[must_use]
+    pub fn new(command: &str) -> Self {
+        let end = command.char_indices().nth(COMMAND_CHARS).map(|(end, _)| end);
+        Self(end.map_or_else(|| command.to_owned(), |end| format!("{}…", &command[..end])))
+    }
+}
+
+/// Quoted and escaped, so that a command cannot start a log line of its own.
+impl fmt::Debug for LoggedCommand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+/// A submitted job was accepted. At `info`, only the end of a job is logged.
+pub fn job_submitted(id: JobId, command: &LoggedCommand) {
+    tracing::debug!(tenant = %id.tenant(), job_id = %id, ?command, "job submitted");
     jobs::SUBMITTED.unlabeled().increment(1);
     count_for_tenant(tenants::SUBMITTED, id.tenant(), 1);
 }
@@ -81,7 +99,7 @@ pub fn approval_step(tenant: TenantId, step: ApprovalStep) {
 
 /// A job left the queue after `queued` and runs. The line about its end shows `command`.
 #[must_use = "dropping the guard counts the job as over"]
-pub fn job_started(id: JobId, queued: Duration, command: Option<String>) -> ActiveJob {
+pub fn job_started(id: JobId, queued: Duration, command: Option<LoggedCommand>) -> ActiveJob {
     tracing::debug!(tenant = %id.tenant(), job_id = %id, queued_ms = millis(queued), "job started");
     jobs::QUEUE_WAIT.unlabeled().record(queued);
     jobs::RUNNING.unlabeled().increment(1);
@@ -100,9 +118,9 @@ pub fn job_resumed(id: JobId, started: Instant) -> ActiveJob {
 }
 
 /// A job ended before it ran, for example because it was stopped in the queue.
-pub fn job_ended_before_start(id: JobId, outcome: &Outcome, command: Option<&str>) {
+pub fn job_ended_before_start(id: JobId, outcome: &Outcome, command: Option<&LoggedCommand>) {
     let end = JobEndLabels::from_outcome(outcome);
-    let command = command.map(loggable_command);
+    let command = command.map(field::debug);
     tracing::info!(tenant = %id.tenant(), job_id = %id, command, outcome = end.outcome, elapsed_ms = 0, "job finished");
     count_end(id.tenant(), end);
 }
@@ -138,8 +156,8 @@ impl JobEndLabels {
 #[derive(Debug)]
 pub struct ActiveJob {
     id: JobId,
-    /// The command as the log may show it; `None` if a previous server accepted the job.
-    command: Option<String>,
+    /// `None` if it is unknown.
+    command: Option<LoggedCommand>,
     /// The time in the queue; `None` if a previous server started the job.
     queued: Option<Duration>,
     started: Instant,
@@ -148,6 +166,11 @@ pub struct ActiveJob {
 }
 
 impl ActiveJob {
+    /// Sets the command that the line about the job's end shows.
+    pub fn set_command(&mut self, command: LoggedCommand) {
+        self.command = Some(command);
+    }
+
     /// Counts the job as stopping.
     pub fn mark_stopping(&mut self) {
         self.stopping.get_or_insert_with(StoppingGuard::new);
@@ -212,7 +235,7 @@ impl Drop for ActiveJob {
         jobs::RUNNING.unlabeled().decrement(1);
         jobs::DURATION.unlabeled().record(elapsed);
         let Self { id, end, .. } = *self;
-        let command = self.command.as_deref().map(loggable_command);
+        let command = self.command.as_ref().map(field::debug);
         let queued_ms = self.queued.map(millis);
         let elapsed_ms = millis(elapsed);
         tracing::info!(tenant = %id.tenant(), job_id = %id, command, queued_ms, outcome = end.outcome, elapsed_ms, "job finished");
@@ -255,15 +278,6 @@ pub fn command_exited(code: &str) {
 /// A command with verbose logging could not run.
 pub fn command_failed(why: &str) {
     tracing::info!(target: DOCUMENTED_TARGET, "[mcpz] Error: {}", escape_controls(why));
-}
-
-/// Returns the first characters of a command, with `…` if it is longer, quoted and escaped.
-fn loggable_command(command: &str) -> DebugValue<Cow<'_, str>> {
-    let end = command.char_indices().nth(COMMAND_CHARS).map(|(end, _)| end);
-    field::debug(match end {
-        Some(end) => format!("{}…", &command[..end]).into(),
-        None => command.into(),
-    })
 }
 
 /// Escapes control characters, so that the text cannot start a log line of its own.

@@ -534,14 +534,14 @@ fn every_command_is_logged_and_audited_with_its_time_and_end() {
         server.call("shell", json!({"command": "echo logged-word; exit 3"}));
         server.call("shell", json!({"command": "no-such-command-at-all"}));
         server.expect_log("job finished");
-        let is_submission = |line: &Value| {
+        let names_command = |line: &Value| {
             line["command"] == "\"echo logged-word; exit 3\"" && line["timestamp"].is_string()
         };
         let is_end = |line: &Value| line["outcome"] == "exited" && line["elapsed_ms"].is_u64();
         let log = server.log_text();
         let lines: Vec<Value> =
             log.lines().filter_map(|it| serde_json::from_str(it).ok()).collect();
-        assert!(lines.iter().any(is_submission) && lines.iter().any(is_end), "{log}");
+        assert!(lines.iter().any(names_command) && lines.iter().any(is_end), "{log}");
         let audit = server.sandbox().data().join("audit.jsonl");
         eventually("both commands and their ends are in the audit log", || {
             let text = fs::read_to_string(&audit).expect("an audit log");
