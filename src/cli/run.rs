@@ -486,8 +486,8 @@ const fn start_failure_exit_code(why: &StartError) -> u8 {
 /// The name by which lists show jobs of this verb.
 const USER_AGENT: &str = concat!("shellyard-run/", env!("CARGO_PKG_VERSION"));
 
-/// Submits the command to a running server, and follows the job unless it is detached. Returns the exit
-/// code.
+/// Submits the command to a running server, and follows the job unless it is detached. Returns the
+/// exit code.
 pub async fn run_queued(flags: &RunFlags, client: ServerClient, display: &Display) -> u8 {
     let submitting = with_spinner(display, "submitting the job", submit(flags, client, display));
     let output = match submitting.await {

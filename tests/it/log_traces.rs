@@ -1,4 +1,4 @@
-//! Log lines of a call and of its job name the caller's trace.
+//! Log lines of a call and of its job: the caller's trace, and one line for a job.
 
 use serde_json::{Value, json};
 
