@@ -13,7 +13,7 @@ use super::durable::{self, DurableState, KeeperLink, ServerLock};
 use super::error::AppError;
 use super::runtime::{
     ShutdownTrigger, Signals, build_client_runtime, build_server_runtime, check_log_thread,
-    check_threads,
+    prepare_threads,
 };
 use super::serve::App;
 #[cfg(feature = "otlp")]
@@ -174,7 +174,7 @@ impl Startup {
     fn run_server(self, loaded: Loaded, keeper: Option<KeeperClient>) -> Result<u8, AppError> {
         block_child_signals();
         secure_data_dir(&loaded.settings)?;
-        check_threads(&self.sources.environment)?;
+        prepare_threads(&self.sources.environment)?;
         let (_guard, log_filter) = logging::start(&self.logging_settings(&loaded))?;
         // Before this process touches any file of another server.
         let lock = ServerLock::take(&loaded.settings.server.data_dir)?;
@@ -211,7 +211,7 @@ impl Startup {
         block_child_signals();
         let loaded = self.load()?;
         secure_data_dir(&loaded.settings)?;
-        check_threads(&self.sources.environment)?;
+        prepare_threads(&self.sources.environment)?;
         let (_guard, log_filter) = logging::start(&self.logging_settings(&loaded))?;
         let runtime = build_server_runtime(&self.sources.environment)?;
         let traces = start_trace_export(&loaded, runtime.handle())?;
@@ -274,7 +274,7 @@ impl Startup {
             filter: "warn".to_owned(),
             ..self.logging_settings(&loaded)
         };
-        check_threads(&self.sources.environment)?;
+        prepare_threads(&self.sources.environment)?;
         let (_guard, log_filter) = logging::start(&logging)?;
         let grace = loaded.settings.job.grace;
         let display = Display::detect(&self.sources.environment);

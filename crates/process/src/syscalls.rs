@@ -439,14 +439,17 @@ fn rss_bytes(usage: &libc::rusage) -> u64 {
 #[cfg(target_env = "gnu")]
 const KEPT_FREE: c_int = 512 * 1024;
 
-/// Limits the memory that glibc keeps after it was freed. Otherwise each thread's arena may keep 64
-/// MiB at its end, once blocks of 32 MiB were freed, and [`trim_memory`] does not touch these ends.
-/// Call it before there are threads.
-pub fn limit_retained_memory() {
+/// Limits the memory that glibc keeps after it was freed. Otherwise there are eight arenas for each
+/// processor, each fills separately, and each may keep 64 MiB at its end, once blocks of 32 MiB were
+/// freed; [`trim_memory`] does not touch these ends. Call it before there are threads: the arena of
+/// a thread remains after the thread.
+#[cfg_attr(not(target_env = "gnu"), expect(unused_variables, reason = "glibc alone has arenas"))]
+pub fn limit_retained_memory(arenas: usize) {
     #[cfg(target_env = "gnu")]
     #[expect(unsafe_code, reason = "the C library's own function")]
     // SAFETY: it may be called at any time, and changes only how memory is taken and given back.
     unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, c_int::try_from(arenas).unwrap_or(c_int::MAX));
         libc::mallopt(libc::M_MMAP_THRESHOLD, KEPT_FREE);
         libc::mallopt(libc::M_TRIM_THRESHOLD, KEPT_FREE);
     }
