@@ -243,14 +243,16 @@ fn is_found(program: &str) -> bool {
 
 /// The processes of this marker that are their last program: `sleep`, or the one that is traced.
 fn final_programs(marker: &Marker) -> Vec<i32> {
-    let alive = marker.alive();
     let name = |pid: &i32| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     let is_traced = |pid: &i32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         name(pid) == "perl\n" && (stat.contains(") t ") || stat.contains(") T "))
     };
     let is_settled = |pid: &i32| name(pid) == "sleep\n" || is_traced(pid);
-    alive.into_iter().filter(is_settled).collect()
+    let settled: Vec<i32> = marker.alive().into_iter().filter(is_settled).collect();
+    // A shell that became another `sleep` in between has the marker no more.
+    let alive = marker.alive();
+    settled.into_iter().filter(|pid| alive.contains(pid)).collect()
 }
 
 /// The processes in the records of all servers with this directory for temporary files.
