@@ -1,7 +1,7 @@
 //! The state of the keeper: everything that it holds for the next server, and the decisions when to
 //! start a server and when to give up.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
@@ -155,6 +155,9 @@ pub(crate) struct ServerSupervision {
     /// `true` once any server was ready: before that, a server that ends is a failed start.
     has_been_ready: bool,
     stop: StopProgress,
+    /// The other signals that a starting server gets once it is ready: it may have read its settings
+    /// before they came.
+    delayed_signals: BTreeSet<i32>,
     is_upgrade_requested: bool,
     /// The times of the recent failures, oldest first, with their weights: [`KILLS_PER_FAILURE`] for
     /// a whole failure.
@@ -171,6 +174,7 @@ impl ServerSupervision {
             phase: Phase::Starting { program: ServerProgram::Current, deadline: None },
             has_been_ready: false,
             stop: StopProgress::NotRequested,
+            delayed_signals: BTreeSet::new(),
             is_upgrade_requested: false,
             failures: VecDeque::new(),
             kills: VecDeque::new(),
@@ -184,11 +188,13 @@ impl ServerSupervision {
     }
 
     /// Returns the time of the next [`KeeperInput::TimePassed`], if one is needed.
-    pub(crate) const fn next_deadline(&self) -> Option<Duration> {
+    pub(crate) fn next_deadline(&self) -> Option<Duration> {
+        let is_signal_due =
+            matches!(self.stop, StopProgress::Pending(_)) || !self.delayed_signals.is_empty();
         match self.phase {
             Phase::Starting { deadline, .. } => deadline,
             Phase::Pausing { until } => Some(until),
-            Phase::Ready if matches!(self.stop, StopProgress::Pending(_)) => Some(Duration::ZERO),
+            Phase::Ready if is_signal_due => Some(Duration::ZERO),
             Phase::Ready | Phase::Over => None,
         }
     }
@@ -203,10 +209,7 @@ impl ServerSupervision {
             }
             KeeperInput::ServerEnded(end) => self.server_ended(&end, now),
             KeeperInput::StopSignal(signal) => self.stop(signal),
-            KeeperInput::OtherSignal(signal) => {
-                // A server that is starting reads everything anew anyway.
-                (self.phase == Phase::Ready).then_some(KeeperAction::ForwardSignal(signal))
-            }
+            KeeperInput::OtherSignal(signal) => self.forward_or_delay(signal),
             KeeperInput::TimePassed => self.time_passed(now),
         }
     }
@@ -231,6 +234,16 @@ impl ServerSupervision {
             Phase::Pausing { .. } => self.finish(0, None),
             Phase::Over => None,
         }
+    }
+
+    fn forward_or_delay(&mut self, signal: i32) -> Option<KeeperAction> {
+        match self.phase {
+            Phase::Ready => return Some(KeeperAction::ForwardSignal(signal)),
+            Phase::Starting { .. } => drop(self.delayed_signals.insert(signal)),
+            // The next server reads everything anew.
+            Phase::Pausing { .. } | Phase::Over => {}
+        }
+        None
     }
 
     fn forward_stop(&mut self, signal: i32) -> Option<KeeperAction> {
@@ -323,7 +336,8 @@ impl ServerSupervision {
             Phase::Ready if let StopProgress::Pending(signal) = self.stop => {
                 self.forward_stop(signal)
             }
-            Phase::Pausing { .. } | Phase::Starting { .. } | Phase::Ready | Phase::Over => None,
+            Phase::Ready => self.delayed_signals.pop_first().map(KeeperAction::ForwardSignal),
+            Phase::Pausing { .. } | Phase::Starting { .. } | Phase::Over => None,
         }
     }
 
@@ -333,6 +347,7 @@ impl ServerSupervision {
         deadline: Option<Duration>,
     ) -> Option<KeeperAction> {
         self.phase = Phase::Starting { program, deadline };
+        self.delayed_signals.clear();
         Some(KeeperAction::StartServer(program))
     }
 
@@ -754,7 +769,11 @@ mod tests {
         let forward = |signal| Some(KeeperAction::ForwardSignal(signal));
         check(&[
             (0, KeeperInput::OtherSignal(libc::SIGHUP), None),
+            (0, KeeperInput::OtherSignal(libc::SIGHUP), None),
+            (0, KeeperInput::TimePassed, None),
             (0, KeeperInput::ServerReady, None),
+            (0, KeeperInput::TimePassed, forward(libc::SIGHUP)),
+            (0, KeeperInput::TimePassed, None),
             (0, KeeperInput::OtherSignal(libc::SIGHUP), forward(libc::SIGHUP)),
             (0, KeeperInput::StopSignal(libc::SIGTERM), forward(libc::SIGTERM)),
             (0, KeeperInput::StopSignal(libc::SIGTERM), forward(libc::SIGTERM)),
