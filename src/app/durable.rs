@@ -162,18 +162,15 @@ pub(super) struct KeeperLink {
 }
 
 impl KeeperLink {
-    /// Watches the keeper, in a thread of its own.
+    /// Reads the messages of the keeper, in a thread of its own.
     ///
     /// # Errors
     /// If the thread cannot be created.
     pub(super) fn new(client: Option<KeeperClient>) -> io::Result<Self> {
         let gone = CancellationToken::new();
-        if let Some(keeper) = client.clone() {
+        if let Some(keeper) = &client {
             let gone = gone.clone();
-            thread::Builder::new().name("keeper-watch".to_owned()).spawn(move || {
-                keeper.wait_for_keeper_end();
-                gone.cancel();
-            })?;
+            keeper.start_reading(move || gone.cancel())?;
         }
         Ok(Self { client, upgrade: watch::Sender::new(None), gone })
     }

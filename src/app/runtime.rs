@@ -27,10 +27,9 @@ const RESERVED_BLOCKING_THREADS: usize = 4;
 /// The most blocking threads. They stay once created, and jobs need threads too; more work waits.
 const MAX_BLOCKING: usize = 128;
 /// The threads besides the runtime's own that a server starts sooner or later, and that stay.
-const OTHER_THREADS: [&str; 17] = [
+const OTHER_THREADS: [&str; 16] = [
     "log",
     "keeper",
-    "keeper watch",
     "journal",
     "spans",
     "children",

@@ -10,7 +10,9 @@ use std::time::Duration;
 use rustix::process::{Resource, geteuid, getrlimit};
 use serde_json::json;
 
-use crate::harness::{Launch, Reply, Sandbox, TestServer, output_of, text, without_privileges};
+use crate::harness::{
+    Launch, Reply, Sandbox, TestServer, eventually, output_of, text, without_privileges,
+};
 
 /// Longer than a thread of the runtime that may block is kept by default.
 const IDLE: Duration = Duration::from_secs(11);
@@ -132,6 +134,12 @@ impl PidsCgroup {
         fs::write(self.0.join("pids.max"), most).expect("a cgroup of ours");
     }
 
+    /// Processes count until they are gone, a moment after they have ended.
+    fn wait_until_empty(&self) {
+        let tasks = || fs::read_to_string(self.0.join("pids.current")).expect("a cgroup of ours");
+        eventually("the cgroup is empty", || tasks() == "0\n");
+    }
+
     /// Words that start a program in it.
     fn enter(&self) -> [String; 4] {
         let enter = format!("echo $$ > {}/cgroup.procs && exec \"$@\"", self.0.display());
@@ -171,6 +179,7 @@ fn a_cgroup_without_room_is_named_by_calls_and_at_the_start() {
         let limit = format!("(pids.max {most})");
         let words = [words[0], &limit, words[2]];
         for command in ["stdio", "serve"] {
+            cgroup.wait_until_empty();
             let said = refused_start(&Sandbox::new(), command, &enter);
             assert!(words.iter().all(|word| said.contains(word)), "{said}");
         }

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use std::{env, io, thread};
 
@@ -64,8 +64,7 @@ struct Connection {
     scratch_note: Option<String>,
     jobs: Mutex<Vec<ReceivedJob>>,
     endings: Mutex<Endings>,
-    is_keeper_gone: Mutex<bool>,
-    keeper_end: Condvar,
+    reader: Mutex<MessageReader>,
     last_job: AtomicU64,
 }
 
@@ -90,7 +89,8 @@ impl KeeperClient {
     /// by a keeper. Removes the variable that names the connection.
     ///
     /// Call it first of all, before there are other threads: it changes the environment. Blocks
-    /// until the keeper has told about earlier jobs.
+    /// until the keeper has told about earlier jobs. Its later messages wait for
+    /// [`Self::start_reading`].
     ///
     /// # Errors
     /// If the variable names no connection to our parent, or if the keeper does not answer.
@@ -156,18 +156,29 @@ impl KeeperClient {
             files: Mutex::new(files),
             jobs: Mutex::new(received),
             endings: Mutex::new(endings),
-            is_keeper_gone: Mutex::new(false),
-            keeper_end: Condvar::new(),
+            reader: Mutex::new(reader),
             last_job: AtomicU64::new(hello.generation << 32),
             hello,
         });
-        let for_thread = Arc::clone(&connection);
+        Ok(Self { connection })
+    }
+
+    /// Reads the messages of the keeper from now on, in a thread of its own. Calls `on_end` when the
+    /// keeper is gone: the server then has to end its jobs and itself. Call it once.
+    ///
+    /// # Errors
+    /// If the thread cannot be created.
+    pub fn start_reading(&self, on_end: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        let connection = Arc::clone(&self.connection);
+        let read = move || {
+            connection.read_messages();
+            on_end();
+        };
         // A thread that took signals of the process would hold up those that wait for them.
         syscalls::with_blocked_signals(|| {
-            let read = move || for_thread.read_messages(&mut reader);
             thread::Builder::new().name("keeper".to_owned()).spawn(read)
         })?;
-        Ok(Self { connection })
+        Ok(())
     }
 
     /// Tells the keeper that this server serves requests. A server that ends before that has failed
@@ -229,13 +240,6 @@ impl KeeperClient {
         let files = lock(&self.connection.files);
         let names = files.iter().map(|held| &held.name);
         names.filter(|name| !name.starts_with(INTERNAL_PREFIX)).cloned().collect()
-    }
-
-    /// Blocks until the keeper is gone. The server then has to end its jobs and itself.
-    pub fn wait_for_keeper_end(&self) {
-        let gone = lock(&self.connection.is_keeper_gone);
-        let wait = self.connection.keeper_end.wait_while(gone, |is_gone| !*is_gone);
-        drop(wait.unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Reports a state of the server to the service manager, if there is one.
@@ -320,7 +324,8 @@ impl KeeperClient {
 
 impl Connection {
     /// Reads messages until the keeper is gone.
-    fn read_messages(&self, reader: &mut MessageReader) {
+    fn read_messages(&self) {
+        let mut reader = lock(&self.reader);
         while let Ok(Received::Message(message, _)) =
             reader.receive::<KeeperMessage>(self.socket.as_fd(), RecvFlags::empty())
         {
@@ -335,8 +340,6 @@ impl Connection {
         }
         // Whoever waits for the end of a process learns that nobody will report it.
         lock(&self.endings).waiting.clear();
-        *lock(&self.is_keeper_gone) = true;
-        self.keeper_end.notify_all();
     }
 }
 

@@ -637,11 +637,11 @@ impl TestServer {
         server.keeper.set_ready().unwrap();
         let server = Arc::new(std::sync::Mutex::new(server));
         let ending = Arc::clone(&server);
-        thread::spawn(move || {
-            watched.wait_for_keeper_end();
+        let end_all = move || {
             let alive = ending.lock().unwrap().host.end_everything();
             std::process::exit(i32::from(!alive.is_empty()));
-        });
+        };
+        watched.start_reading(end_all).unwrap();
         for connection in listener.incoming() {
             let mut connection = connection.unwrap();
             let mut command = String::new();
