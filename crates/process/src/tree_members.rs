@@ -240,14 +240,16 @@ impl TreeIdentity {
         let mut members = Vec::new();
         let mut unselected = HashSet::new();
         for pid in children {
-            match processes::stat(pid).filter(&select) {
-                Some(stat) if self.trees.owner_of(&stat, &adopted) == Some(self.id) => {
-                    members.push(stat);
-                }
+            let Some(stat) = processes::stat(pid).filter(&select) else {
+                unselected.insert(pid);
+                continue;
+            };
+            match self.trees.owner_of(&stat, &adopted) {
+                Some(tree) if tree == self.id => members.push(stat),
                 Some(_) => {}
-                None => {
-                    unselected.insert(pid);
-                }
+                // A process that ends meanwhile shows no owner any more.
+                None if processes::is_alive(stat.key()) => {}
+                None => drop(unselected.insert(pid)),
             }
         }
         Ok((members, unselected))
