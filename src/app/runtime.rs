@@ -51,15 +51,18 @@ const OTHER_THREADS: [&str; 16] = [
 const THREAD_END_TIME: Duration = Duration::from_secs(1);
 const THREAD_END_PAUSE: Duration = Duration::from_micros(200);
 
-/// Prepares this process for the threads of a server: limits the memory that they share, and checks
-/// that all of them can be created. The code that creates them later panics on a failure.
+/// Limits the memory that the threads of this process keep. Call it before there are any.
+pub(super) fn limit_memory(environment: &Environment) {
+    limit_retained_memory(count_worker_threads(environment));
+}
+
+/// Checks that this process can create all threads that a server needs: the code that creates them
+/// later panics on a failure.
 ///
 /// # Errors
 /// Names the limit that is reached.
-pub(super) fn prepare_threads(environment: &Environment) -> Result<(), AppError> {
-    let workers = count_worker_threads(environment);
-    limit_retained_memory(workers);
-    try_threads(workers + RESERVED_BLOCKING_THREADS + OTHER_THREADS.len())
+pub(super) fn check_threads(environment: &Environment) -> Result<(), AppError> {
+    try_threads(count_worker_threads(environment) + RESERVED_BLOCKING_THREADS + OTHER_THREADS.len())
 }
 
 /// Checks that a client program can create the thread for its log.
@@ -67,7 +70,7 @@ pub(super) fn check_log_thread() -> Result<(), AppError> {
     try_threads(1)
 }
 
-/// Creates the runtime of a server. Call [`prepare_threads`] first.
+/// Creates the runtime of a server. Call [`check_threads`] first.
 pub(super) fn build_server_runtime(environment: &Environment) -> Result<Runtime, AppError> {
     let mut builder = Builder::new_multi_thread();
     // tokio panics if it has no blocking thread and cannot create one. With threads that never end,

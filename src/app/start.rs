@@ -13,7 +13,7 @@ use super::durable::{self, DurableState, KeeperLink, ServerLock};
 use super::error::AppError;
 use super::runtime::{
     ShutdownTrigger, Signals, build_client_runtime, build_server_runtime, check_log_thread,
-    prepare_threads,
+    check_threads, limit_memory,
 };
 use super::serve::App;
 #[cfg(feature = "otlp")]
@@ -48,6 +48,7 @@ pub fn run(cli: Cli) -> ExitCode {
     let is_serve = matches!(cli.command, Command::Serve(_));
     let keeper = if is_serve { KeeperClient::from_environment() } else { Ok(None) };
     let environment = Environment::from_process();
+    limit_memory(&environment);
     let (result, failure) = match cli.command {
         Command::Config(command) => (run_config(command.verb, environment), FAILURE),
         Command::Job(verb) => (ask_servers(&verb, environment), FAILURE),
@@ -174,7 +175,7 @@ impl Startup {
     fn run_server(self, loaded: Loaded, keeper: Option<KeeperClient>) -> Result<u8, AppError> {
         block_child_signals();
         secure_data_dir(&loaded.settings)?;
-        prepare_threads(&self.sources.environment)?;
+        check_threads(&self.sources.environment)?;
         let (_guard, log_filter) = logging::start(&self.logging_settings(&loaded))?;
         // Before this process touches any file of another server.
         let lock = ServerLock::take(&loaded.settings.server.data_dir)?;
@@ -211,7 +212,7 @@ impl Startup {
         block_child_signals();
         let loaded = self.load()?;
         secure_data_dir(&loaded.settings)?;
-        prepare_threads(&self.sources.environment)?;
+        check_threads(&self.sources.environment)?;
         let (_guard, log_filter) = logging::start(&self.logging_settings(&loaded))?;
         let runtime = build_server_runtime(&self.sources.environment)?;
         let traces = start_trace_export(&loaded, runtime.handle())?;
@@ -274,7 +275,7 @@ impl Startup {
             filter: "warn".to_owned(),
             ..self.logging_settings(&loaded)
         };
-        prepare_threads(&self.sources.environment)?;
+        check_threads(&self.sources.environment)?;
         let (_guard, log_filter) = logging::start(&logging)?;
         let grace = loaded.settings.job.grace;
         let display = Display::detect(&self.sources.environment);
