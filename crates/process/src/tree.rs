@@ -317,7 +317,7 @@ impl ProcessTree {
         let mut known_dead = HashSet::new();
         for _ in 0..CHILD_READINGS {
             let Ok((members, dead)) = self.identity.read_adopted(ProcStat::is_alive) else {
-                return AdoptedMembers::Unknown;
+                return AdoptedMembers::NotListed;
             };
             if !members.is_empty() {
                 return AdoptedMembers::Members(members);
@@ -329,14 +329,19 @@ impl ProcessTree {
             self.identity.trees.children.reap_adopted(&pids);
             known_dead = dead;
         }
-        AdoptedMembers::Unknown
+        AdoptedMembers::Changing
     }
 
     /// Kills the processes that scans of all processes miss (see [`ProcessTree::find_adopted`]).
     /// Returns the processes that are still alive after [`KILL_LIMIT`].
     fn kill_adopted(&self) -> Vec<u32> {
         let deadline = Instant::now() + KILL_LIMIT;
-        while let AdoptedMembers::Members(members) = self.find_adopted() {
+        loop {
+            let members = match self.find_adopted() {
+                AdoptedMembers::None | AdoptedMembers::NotListed => return Vec::new(),
+                AdoptedMembers::Members(members) => members,
+                AdoptedMembers::Changing => Vec::new(),
+            };
             if Instant::now() >= deadline {
                 return members.iter().map(|stat| pid_number(stat.pid)).collect();
             }
@@ -346,7 +351,6 @@ impl ProcessTree {
             }
             thread::sleep(SCAN_PAUSE);
         }
-        Vec::new()
     }
 
     fn is_in_leaders_group(&self, stat: &ProcStat) -> bool {
@@ -503,8 +507,10 @@ impl ProcessTree {
 enum AdoptedMembers {
     None,
     Members(Vec<ProcStat>),
-    /// The kernel does not list our children, or they end faster than they are read.
-    Unknown,
+    /// The kernel does not list our children.
+    NotListed,
+    /// Children end faster than they are read.
+    Changing,
 }
 
 /// `true` for signals after which a stopped process must stay stopped, or that need no waking.
