@@ -17,11 +17,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{Access, access};
+use tokio::signal::unix::SignalKind;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::error::AppError;
 use super::rules;
+use super::runtime::run_on_signal;
 use crate::config::{Environment, Settings};
 use crate::http::{InheritedListeners, Server, ServerGeneration, UpgradeControl};
 use crate::journal::{Journal, JournalCounts, JournalError, JournalHealth};
@@ -211,10 +213,15 @@ impl KeeperLink {
     }
 
     /// Reports that the server serves requests, and goes on to report that it is alive if the service
-    /// manager wants to know.
-    pub(super) fn start(&self, environment: &Environment) -> io::Result<()> {
+    /// manager wants to know. Takes SIGUSR2 from now on.
+    pub(super) fn start(&self, environment: &Environment) -> Result<(), AppError> {
+        let link = self.clone();
+        let on_signal =
+            run_on_signal(SignalKind::user_defined2(), move || link.clone().upgrade_on_signal());
+        // First: a keeper that knows the server to be ready forwards the signal, which would end it.
+        tokio::spawn(on_signal.map_err(AppError::Signals)?);
         let Some(keeper) = self.client.clone() else { return Ok(()) };
-        keeper.set_ready()?;
+        keeper.set_ready().map_err(AppError::Keeper)?;
         if let Some(time) = environment.watchdog_time() {
             tokio::spawn(report_alive(keeper, time / WATCHDOG_SHARE));
         }
@@ -261,7 +268,7 @@ impl KeeperLink {
     }
 
     /// Requests an upgrade to the program that was started, after a signal.
-    pub(super) async fn upgrade_on_signal(self) {
+    async fn upgrade_on_signal(self) {
         if let Err(why) = self.request_upgrade(None) {
             events::upgrade_refused(&why);
         }

@@ -176,11 +176,6 @@ impl App {
         self.announce_start(&server, &link);
         let data_dir = self.settings.server.data_dir.clone();
         spawn_blocking(move || remove_stale_private_sockets(&data_dir));
-        let on_signal = link.clone();
-        let upgrade_on_signal = run_on_signal(SignalKind::user_defined2(), move || {
-            on_signal.clone().upgrade_on_signal()
-        });
-        tokio::spawn(upgrade_on_signal.map_err(AppError::Signals)?);
         let shutdown = CancellationToken::new();
         let mut serving = tokio::spawn(server.serve(services, shutdown.clone()));
         let result = tokio::select! {

@@ -53,6 +53,20 @@ fn sigusr2_upgrades_too() {
 }
 
 #[test]
+fn sigusr2_during_an_upgrade_causes_another_one() {
+    let server = Launch::http().structured().start();
+    let mut before = server.server_pid();
+    for what in ["the second server starts", "the third server starts"] {
+        server.signal(Signal::USR2);
+        eventually(what, || server.server_pid() != before);
+        before = server.server_pid();
+    }
+    // A server that the signal ended would not have said so.
+    let handovers = || server.log_text().matches("jobs handed over").count();
+    eventually("both servers hand over", || handovers() == 2);
+}
+
+#[test]
 fn a_program_that_does_not_become_ready_is_replaced_by_the_old_one() {
     let mut server = Launch::http().structured().start();
     let job = server.start("while [ ! -e gate ]; do sleep 0.05; done; exit 5");

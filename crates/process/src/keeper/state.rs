@@ -155,8 +155,8 @@ pub(crate) struct ServerSupervision {
     /// `true` once any server was ready: before that, a server that ends is a failed start.
     has_been_ready: bool,
     stop: StopProgress,
-    /// The other signals that a starting server gets once it is ready: it may have read its settings
-    /// before they came.
+    /// The requests that the next server to be ready gets then: it may have read its settings before
+    /// they came, and an upgrade may be meant to replace a program that does not start.
     delayed_signals: BTreeSet<i32>,
     is_upgrade_requested: bool,
     /// The times of the recent failures, oldest first, with their weights: [`KILLS_PER_FAILURE`] for
@@ -239,9 +239,12 @@ impl ServerSupervision {
     fn forward_or_delay(&mut self, signal: i32) -> Option<KeeperAction> {
         match self.phase {
             Phase::Ready => return Some(KeeperAction::ForwardSignal(signal)),
-            Phase::Starting { .. } => drop(self.delayed_signals.insert(signal)),
-            // The next server reads everything anew.
-            Phase::Pausing { .. } | Phase::Over => {}
+            // It is no request: it would end the server.
+            Phase::Starting { .. } | Phase::Pausing { .. } if signal == libc::SIGQUIT => {}
+            Phase::Starting { .. } | Phase::Pausing { .. } => {
+                self.delayed_signals.insert(signal);
+            }
+            Phase::Over => {}
         }
         None
     }
@@ -347,7 +350,6 @@ impl ServerSupervision {
         deadline: Option<Duration>,
     ) -> Option<KeeperAction> {
         self.phase = Phase::Starting { program, deadline };
-        self.delayed_signals.clear();
         Some(KeeperAction::StartServer(program))
     }
 
@@ -782,6 +784,41 @@ mod tests {
         check(&[
             (0, KeeperInput::StopSignal(libc::SIGINT), forward(libc::SIGINT)),
             (1, killed(libc::SIGINT), finish(0)),
+        ]);
+    }
+
+    #[test]
+    fn requests_wait_for_the_next_server_that_is_ready() {
+        let forward = |signal| Some(KeeperAction::ForwardSignal(signal));
+        let mut state = check(&[
+            (0, KeeperInput::ServerReady, None),
+            (1, KeeperInput::UpgradeRequested, None),
+            (2, code(UPGRADE_EXIT_CODE), START_NEW),
+            (3, KeeperInput::OtherSignal(libc::SIGUSR2), None),
+            (4, KeeperInput::OtherSignal(libc::SIGQUIT), None),
+            (5, code(2), START),
+            (6, code(2), START),
+            (7, code(2), None),
+            (8, KeeperInput::OtherSignal(libc::SIGHUP), None),
+            (9, KeeperInput::OtherSignal(libc::SIGQUIT), None),
+            (300, KeeperInput::TimePassed, START),
+            (301, KeeperInput::ServerReady, None),
+        ]);
+        let now = Duration::from_millis(301);
+        for signal in [libc::SIGHUP, libc::SIGUSR2] {
+            assert_eq!(state.next_deadline(), Some(Duration::ZERO), "{signal} is due at once");
+            assert_eq!(state.decide(KeeperInput::TimePassed, now), forward(signal));
+        }
+        assert_eq!(state.next_deadline(), None);
+        // A stop comes first.
+        check(&[
+            (0, KeeperInput::ServerReady, None),
+            (1, code(1), START),
+            (2, KeeperInput::OtherSignal(libc::SIGHUP), None),
+            (3, KeeperInput::StopSignal(libc::SIGTERM), None),
+            (4, KeeperInput::ServerReady, None),
+            (4, KeeperInput::TimePassed, forward(libc::SIGTERM)),
+            (4, KeeperInput::TimePassed, forward(libc::SIGHUP)),
         ]);
     }
 
