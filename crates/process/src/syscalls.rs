@@ -439,10 +439,11 @@ fn rss_bytes(usage: &libc::rusage) -> u64 {
 #[cfg(target_env = "gnu")]
 const KEPT_FREE: c_int = 512 * 1024;
 
-/// Limits the memory that glibc keeps after it was freed. Otherwise there are eight arenas for each
-/// processor, each fills separately, and each may keep 64 MiB at its end, once blocks of 32 MiB were
-/// freed; [`trim_memory`] does not touch these ends. Call it before there are threads: the arena of
-/// a thread remains after the thread.
+/// Limits the memory that glibc keeps after it was freed, whatever `MALLOC_ARENA_MAX` says: there are
+/// at most this many arenas. Otherwise there are up to eight for each processor, each fills
+/// separately, and each may keep 64 MiB at its end, once blocks of 32 MiB were freed;
+/// [`trim_memory`] does not touch these ends. Call it before there are threads: the arena of a thread
+/// remains after the thread.
 #[cfg_attr(not(target_env = "gnu"), expect(unused_variables, reason = "glibc alone has arenas"))]
 pub fn limit_retained_memory(arenas: usize) {
     #[cfg(target_env = "gnu")]

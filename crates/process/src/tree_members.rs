@@ -226,7 +226,8 @@ impl TreeIdentity {
     }
 
     /// Reads the children of the server that it did not create. Returns those for which `select` is
-    /// true and that belong to this tree, and the pids of those that are gone or not selected.
+    /// true and that belong to this tree, and the pids of those that are not selected, or that ended
+    /// before their tree was known.
     ///
     /// # Errors
     /// If the kernel does not list children.
