@@ -382,6 +382,9 @@ impl Keeper {
     fn reap_children(&mut self) {
         let children =
             processes::children_of(getpid()).unwrap_or_else(|_| processes::all_children());
+        // The children of a server that ends come to us before its end is known. Its last messages
+        // say which of them are the first processes of jobs.
+        self.receive_messages();
         let server = self.server.as_ref().map(|server| server.pid);
         let others = children.into_iter().filter(|pid| Some(*pid) != server);
         let ended = self.held.take_statuses(others);
