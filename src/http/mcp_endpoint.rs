@@ -180,6 +180,9 @@ impl McpEndpoint {
                 BoundedSessions::run_as(caller, Box::pin(self.service.handle(request))).await;
             let response =
                 answer.map_or_else(sessions_full_response, |response| response.map(Body::new));
+            if is_cut_off(response.status(), &self.streams) {
+                return server_lost_response(id);
+            }
             to_json_rpc_error(response, id).await
         });
         let response = respond_in_time(answer, timing).await;
@@ -268,6 +271,18 @@ fn with_port_or_wildcard(origin: String) -> String {
 fn sessions_full_response(full: SessionsFull) -> Response {
     let text = format!("{full}\n");
     (StatusCode::SERVICE_UNAVAILABLE, [(RETRY_AFTER, "10")], text).into_response()
+}
+
+/// `true` if the end of the server has cut off the call: rmcp has no answer then.
+fn is_cut_off(status: StatusCode, streams: &CancellationToken) -> bool {
+    status == StatusCode::INTERNAL_SERVER_ERROR && streams.is_cancelled()
+}
+
+/// The response to a call that the end of the server has cut off.
+fn server_lost_response(id: Option<RequestId>) -> Response {
+    let headers = [(CONTENT_TYPE, "application/json")];
+    let error = error_message(lines::server_lost_error(), id).to_string();
+    (StatusCode::SERVICE_UNAVAILABLE, headers, error).into_response()
 }
 
 fn is_json(parts: &Parts) -> bool {
@@ -643,6 +658,22 @@ mod tests {
         let without = r#"{"jsonrpc":"2.0","error":{}}"#;
         let response = (StatusCode::BAD_REQUEST, without).into_response();
         assert_eq!(error_response(response, None).await.1.get("id"), Some(&Value::Null));
+    }
+
+    #[tokio::test]
+    async fn a_call_that_the_end_of_the_server_cuts_off_is_told_so() {
+        let streams = CancellationToken::new();
+        assert!(!is_cut_off(StatusCode::INTERNAL_SERVER_ERROR, &streams));
+        streams.cancel();
+        assert!(!is_cut_off(StatusCode::OK, &streams));
+        assert!(is_cut_off(StatusCode::INTERNAL_SERVER_ERROR, &streams));
+        let response = server_lost_response(Some(RequestId::Number(7)));
+        let (status, error) = error_response(response, None).await;
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(
+            (&error["id"], &error["error"]["data"]["code"]),
+            (&json!(7), &json!("server_lost"))
+        );
     }
 
     #[tokio::test]

@@ -15,7 +15,7 @@ use rmcp::model::{
     InitializedNotification, JsonRpcMessage, JsonRpcRequest, RequestId,
 };
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
-use serde_json::Value;
+use serde_json::{Value, json};
 use thiserror::Error;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
@@ -188,6 +188,23 @@ fn too_long_error() -> ErrorData {
         "the message is longer than {MAX_LINE_BYTES} bytes; write large input to a file and name that"
     );
     ErrorData::invalid_request(text, None)
+}
+
+/// The code that MCP SDKs use for a closed connection.
+const CONNECTION_CLOSED: ErrorCode = ErrorCode(-32000);
+
+/// The error of a call that was in flight when its server ended.
+#[must_use]
+pub fn server_lost_error() -> ErrorData {
+    let text = "the server was lost while this call was in flight; a job that it had started goes on \
+                if the server is durable: look at list_jobs before running it again";
+    connection_error(text.to_owned(), "server_lost")
+}
+
+/// An error of the connection, with its code word.
+#[must_use]
+pub fn connection_error(text: String, word: &str) -> ErrorData {
+    ErrorData::new(CONNECTION_CLOSED, text, Some(json!({"code": word})))
 }
 
 // Finds the id of an oversize message, so that its sender can be answered.

@@ -19,8 +19,8 @@ mod serve;
 
 pub use message::{
     ClientEnvironment, DecodedMessage, EncodedEnvironment, EnvironmentError, InputLine,
-    MAX_LINE_BYTES, OversizeLine, decode_environment, decode_message, encode_environment,
-    find_id_near_ends, read_line, trim_line,
+    MAX_LINE_BYTES, OversizeLine, connection_error, decode_environment, decode_message,
+    encode_environment, find_id_near_ends, read_line, server_lost_error, trim_line,
 };
 pub use serve::{
     CLOSING_METHOD, DIRECTORY_HEADER, INPUT_END_GRACE, MAX_IN_FLIGHT, StopConditions,

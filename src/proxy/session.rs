@@ -10,13 +10,13 @@
 use std::collections::{BTreeSet, HashMap};
 use std::mem;
 
-use rmcp::model::{ErrorCode, ErrorData, RequestId};
+use rmcp::model::{ErrorData, RequestId};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use crate::lines::{
-    CLOSING_METHOD, DecodedMessage, InputLine, MAX_IN_FLIGHT, MAX_LINE_BYTES, trim_line,
+    self, CLOSING_METHOD, DecodedMessage, InputLine, MAX_IN_FLIGHT, MAX_LINE_BYTES, trim_line,
 };
 
 /// An event of a proxy session.
@@ -332,21 +332,12 @@ impl ProxySession {
     }
 }
 
-/// The code that MCP SDKs use for a closed connection.
-const CONNECTION_CLOSED: ErrorCode = ErrorCode(-32000);
-
 fn server_lost_error(id: &RequestId) -> Vec<u8> {
-    let text = "the server was lost while this call was in flight; a job that it had started goes on \
-                if the server is durable: look at list_jobs before running it again";
-    error_line(Some(id), &connection_error(text.to_owned(), "server_lost"))
+    error_line(Some(id), &lines::server_lost_error())
 }
 
 fn server_unreachable_error(id: &RequestId, why: &str) -> Vec<u8> {
-    error_line(Some(id), &connection_error(why.to_owned(), "server_unreachable"))
-}
-
-fn connection_error(text: String, word: &str) -> ErrorData {
-    ErrorData::new(CONNECTION_CLOSED, text, Some(json!({"code": word})))
+    error_line(Some(id), &lines::connection_error(why.to_owned(), "server_unreachable"))
 }
 
 // The parts of a message that the proxy reads. The rest is forwarded unchanged.
