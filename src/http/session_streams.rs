@@ -1,8 +1,9 @@
 //! The event streams of one legacy session: one for each request in flight, and the session's own,
 //! which the client opens with GET. Pure and without a clock, except for the channels to the responses.
 //!
-//! A client that has lost a stream names the last event that it has seen, and gets the later ones. If
-//! the reply came while the client was not connected, its stream is kept for a while.
+//! A client that has lost a stream names the last event that it has seen, and gets the later ones. The
+//! stream of a reply is kept for a while: nobody knows whether the client received it before it lost
+//! its connection.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -26,7 +27,7 @@ const MAX_UNREAD: usize = 32;
 /// The streams of one session that are open without ever getting a message.
 const MAX_SPARE: usize = 32;
 
-/// The streams of one session that are kept because no client was connected when the reply came.
+/// The streams of one session that are kept after their reply.
 const MAX_FINISHED: usize = 4;
 
 /// The time for which such a stream is kept.
@@ -50,7 +51,7 @@ pub(super) struct SessionStreams {
     /// The number of the next request's stream.
     next_number: u64,
     requests: BTreeMap<u64, RequestStream>,
-    /// The streams whose reply no client has received, oldest first.
+    /// The streams whose reply came, oldest first.
     finished: VecDeque<FinishedStream>,
     own: EventStream,
     /// Streams beside the session's own. Clients that open several expect them to stay open, and
@@ -65,7 +66,7 @@ struct RequestStream {
     events: EventStream,
 }
 
-/// A stream that ended while no client was connected to it.
+/// A stream that has ended with its reply.
 #[derive(Debug)]
 struct FinishedStream {
     number: u64,
@@ -152,7 +153,7 @@ impl SessionStreams {
             Some(number) if is_reply(&message) => {
                 if let Some(mut stream) = self.requests.remove(&number) {
                     stream.events.send(message);
-                    self.keep_unsent(number, stream.events, now);
+                    self.keep_finished(number, stream.events, now);
                 }
             }
             Some(number) => {
@@ -164,14 +165,14 @@ impl SessionStreams {
         }
     }
 
-    /// Keeps a stream that has ended, unless a client was connected and got the reply.
-    fn keep_unsent(&mut self, number: u64, events: EventStream, now: Instant) {
-        if events.sent == events.last {
-            return;
-        }
+    /// Keeps a stream that has ended. If there are too many, the oldest goes whose reply was sent to a
+    /// client, or else the oldest.
+    fn keep_finished(&mut self, number: u64, mut events: EventStream, now: Instant) {
+        events.client = None;
         self.drop_expired(now);
         if self.finished.len() == MAX_FINISHED {
-            self.finished.pop_front();
+            let sent = self.finished.iter().position(|stream| stream.events.is_sent());
+            self.finished.remove(sent.unwrap_or(0));
         }
         self.finished.push_back(FinishedStream { number, events, ended: now });
     }
@@ -223,6 +224,11 @@ struct EventStream {
 }
 
 impl EventStream {
+    /// `true` if every event was sent to a client, which may have lost its connection before.
+    const fn is_sent(&self) -> bool {
+        self.sent == self.last
+    }
+
     fn is_connected(&self) -> bool {
         self.client.as_ref().is_some_and(|client| !client.is_closed())
     }
@@ -372,7 +378,8 @@ mod tests {
         let mut again = resume(&mut streams, "1/0", Instant::now()).unwrap();
         streams.send(reply(7), Instant::now());
         assert_eq!(arrived(&mut again), ["2/0", "3/0", "over"]);
-        assert_eq!(resume(&mut streams, "3/0", Instant::now()).unwrap_err(), UnknownStream);
+        let mut nothing = resume(&mut streams, "3/0", Instant::now()).unwrap();
+        assert_eq!(arrived(&mut nothing), ["over"], "it has seen the reply");
         for text in ["", "x", "1/", "/1", "1/2/3"] {
             assert_eq!(text.parse::<EventId>(), Err(UnknownStream), "{text}");
         }
@@ -398,7 +405,17 @@ mod tests {
     }
 
     #[test]
-    fn few_finished_streams_are_kept_and_none_whose_reply_arrived() {
+    fn a_reply_that_was_sent_just_when_its_client_was_lost_is_kept() {
+        let mut streams = SessionStreams::new(IsPrimed(true));
+        let now = Instant::now();
+        let lost = streams.open_for_request(&request(7, "a"));
+        streams.send(reply(7), now);
+        drop(lost);
+        assert_eq!(arrived(&mut resume(&mut streams, "0/0", now).unwrap()), ["1/0", "over"]);
+    }
+
+    #[test]
+    fn few_finished_streams_are_kept_and_first_those_whose_reply_nobody_was_sent() {
         let mut streams = SessionStreams::new(IsPrimed(false));
         let begun = Instant::now();
         for id in (0..).take(MAX_FINISHED + 1) {
@@ -409,9 +426,17 @@ mod tests {
         assert!(resume(&mut streams, "0/1", begun).is_ok());
         streams.drop_expired(begun + KEEP_FINISHED);
         assert!(streams.finished.is_empty());
-        let _connected = streams.open_for_request(&request(9, "a"));
-        streams.send(reply(9), begun);
-        assert!(streams.finished.is_empty(), "the client has the reply");
+        for id in (0..).take(MAX_FINISHED + 1) {
+            let connected = streams.open_for_request(&request(id, "a"));
+            if id == 0 {
+                drop(connected);
+            }
+            streams.send(reply(id), begun);
+        }
+        let first = MAX_FINISHED + 1;
+        assert!(resume(&mut streams, &format!("0/{first}"), begun).is_ok(), "nobody was sent it");
+        let sent = resume(&mut streams, &format!("0/{}", first + 1), begun);
+        assert_eq!(sent.unwrap_err(), UnknownStream);
     }
 
     #[test]
