@@ -159,7 +159,7 @@ impl LegacySession {
         })
     }
 
-    /// Drops the replies that no client has fetched in time.
+    /// Drops the replies that were kept long enough.
     pub(super) fn drop_expired_replies(&self, now: Instant) {
         self.with_state(|state| state.streams.drop_expired(now));
     }

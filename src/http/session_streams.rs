@@ -1,9 +1,9 @@
 //! The event streams of one legacy session: one for each request in flight, and the session's own,
 //! which the client opens with GET. Pure and without a clock, except for the channels to the responses.
 //!
-//! A client that has lost a stream names the last event that it has seen, and gets the later ones. The
-//! stream of a reply is kept for a while: nobody knows whether the client received it before it lost
-//! its connection.
+//! A client that has lost a stream names the last event that it has seen, and gets the later ones. If
+//! the reply came while the client was not connected, its stream is kept for a while. A small reply is
+//! kept even if it was sent: it may have been lost with the connection.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -29,6 +29,9 @@ const MAX_SPARE: usize = 32;
 
 /// The streams of one session that are kept after their reply.
 const MAX_FINISHED: usize = 4;
+
+/// The size up to which a reply that was sent is kept.
+const MAX_KEPT_SENT: usize = 16 * 1024;
 
 /// The time for which such a stream is kept.
 const KEEP_FINISHED: Duration = Duration::from_secs(60);
@@ -152,8 +155,11 @@ impl SessionStreams {
         match self.find_request_stream(&message) {
             Some(number) if is_reply(&message) => {
                 if let Some(mut stream) = self.requests.remove(&number) {
+                    let is_small = fits_into(&message, MAX_KEPT_SENT);
                     stream.events.send(message);
-                    self.keep_finished(number, stream.events, now);
+                    if is_small || !stream.events.is_sent() {
+                        self.keep_finished(number, stream.events, now);
+                    }
                 }
             }
             Some(number) => {
@@ -165,14 +171,21 @@ impl SessionStreams {
         }
     }
 
-    /// Keeps a stream that has ended. If there are too many, the oldest goes whose reply was sent to a
-    /// client, or else the oldest.
+    /// Keeps a stream that has ended, if a client can know an event before the reply. If there are too
+    /// many, one whose reply was sent makes room for others, and the oldest for one that was not sent.
     fn keep_finished(&mut self, number: u64, mut events: EventStream, now: Instant) {
+        if !self.primed.0 && events.last == 1 {
+            return;
+        }
         events.client = None;
         self.drop_expired(now);
         if self.finished.len() == MAX_FINISHED {
             let sent = self.finished.iter().position(|stream| stream.events.is_sent());
-            self.finished.remove(sent.unwrap_or(0));
+            match sent {
+                Some(sent) => drop(self.finished.remove(sent)),
+                None if events.is_sent() => return,
+                None => drop(self.finished.pop_front()),
+            }
         }
         self.finished.push_back(FinishedStream { number, events, ended: now });
     }
@@ -210,6 +223,12 @@ const fn is_reply(message: &ServerJsonRpcMessage) -> bool {
     matches!(message, JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_))
 }
 
+/// `true` if a message in JSON has at most so many bytes.
+fn fits_into(message: &ServerJsonRpcMessage, limit: usize) -> bool {
+    // A slice takes no more than it has room for.
+    serde_json::to_writer(&mut vec![0; limit][..], message).is_ok()
+}
+
 /// One stream, whether a client is connected to it or not.
 #[derive(Debug, Default)]
 struct EventStream {
@@ -224,7 +243,7 @@ struct EventStream {
 }
 
 impl EventStream {
-    /// `true` if every event was sent to a client, which may have lost its connection before.
+    /// `true` if every event was sent to a client. It may have lost its connection all the same.
     const fn is_sent(&self) -> bool {
         self.sent == self.last
     }
@@ -415,15 +434,30 @@ mod tests {
     }
 
     #[test]
+    fn a_large_reply_that_was_sent_is_not_kept_nor_one_before_which_there_was_no_event() {
+        let large = json!({"jsonrpc": "2.0", "id": 7, "result": {"x": "x".repeat(MAX_KEPT_SENT)}});
+        let large: ServerJsonRpcMessage = serde_json::from_value(large).unwrap();
+        for (primed, message) in [(true, large), (false, reply(7))] {
+            let mut streams = SessionStreams::new(IsPrimed(primed));
+            let _connected = streams.open_for_request(&request(7, "a"));
+            streams.send(message, Instant::now());
+            assert!(streams.finished.is_empty(), "primed: {primed}");
+        }
+    }
+
+    #[test]
     fn few_finished_streams_are_kept_and_first_those_whose_reply_nobody_was_sent() {
-        let mut streams = SessionStreams::new(IsPrimed(false));
+        let mut streams = SessionStreams::new(IsPrimed(true));
         let begun = Instant::now();
         for id in (0..).take(MAX_FINISHED + 1) {
             drop(streams.open_for_request(&request(id, "a")));
             streams.send(reply(id), begun);
         }
         assert_eq!(resume(&mut streams, "0/0", begun).unwrap_err(), UnknownStream, "the oldest");
-        assert!(resume(&mut streams, "0/1", begun).is_ok());
+        let connected = streams.open_for_request(&request(99, "a"));
+        streams.send(reply(99), begun);
+        drop(connected);
+        assert!(resume(&mut streams, "0/1", begun).is_ok(), "one that was sent displaces none");
         streams.drop_expired(begun + KEEP_FINISHED);
         assert!(streams.finished.is_empty());
         for id in (0..).take(MAX_FINISHED + 1) {
@@ -433,7 +467,7 @@ mod tests {
             }
             streams.send(reply(id), begun);
         }
-        let first = MAX_FINISHED + 1;
+        let first = MAX_FINISHED + 2;
         assert!(resume(&mut streams, &format!("0/{first}"), begun).is_ok(), "nobody was sent it");
         let sent = resume(&mut streams, &format!("0/{}", first + 1), begun);
         assert_eq!(sent.unwrap_err(), UnknownStream);

@@ -547,7 +547,7 @@ impl SessionTable {
         }
     }
 
-    /// Drops the replies of all sessions that no client has fetched in time.
+    /// Drops the replies of all sessions that were kept long enough.
     fn drop_expired_replies(&self, now: Instant) {
         for entry in self.sessions.values() {
             if let SessionStage::Open(session) = &entry.stage {

@@ -196,8 +196,8 @@ const CONNECTION_CLOSED: ErrorCode = ErrorCode(-32000);
 /// The error of a call that was in flight when its server ended.
 #[must_use]
 pub fn server_lost_error() -> ErrorData {
-    let text = "the server was lost while this call was in flight; a job that it had started goes on \
-                if the server is durable: look at list_jobs before running it again";
+    let text = "the server was lost while this call was in flight; a job that it had started may go \
+                on: look at list_jobs before running it again";
     connection_error(text.to_owned(), "server_lost")
 }
 

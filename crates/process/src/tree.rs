@@ -283,14 +283,16 @@ impl ProcessTree {
             if !members.is_empty() || !self.identity.is_leader_reaped() {
                 return members;
             }
-            if let AdoptedMembers::Members(missed) = self.find_adopted() {
-                return missed;
-            }
+            let is_changing = match self.find_adopted() {
+                AdoptedMembers::Members(missed) => return missed,
+                AdoptedMembers::Changing => true,
+                AdoptedMembers::None | AdoptedMembers::NotListed => false,
+            };
             // The namespace knows better: one scan may miss a process that is just passing to its
             // init.
             let is_inhabited =
                 self.identity.query_resources(JobResources::occupancy) == Some(Occupancy::Occupied);
-            let is_open = self.identity.trees.has_unchecked_orphan(self.identity.id);
+            let is_open = is_changing || self.identity.trees.has_unchecked_orphan(self.identity.id);
             if !is_inhabited && !is_open || scans == EMPTY_SCANS {
                 // However long it takes, a tree is not over while its cgroup has members.
                 if self.cgroup_pids().is_empty() {

@@ -155,8 +155,8 @@ pub(crate) struct ServerSupervision {
     /// `true` once any server was ready: before that, a server that ends is a failed start.
     has_been_ready: bool,
     stop: StopProgress,
-    /// The requests that the next server to be ready gets then: it may have read its settings before
-    /// they came, and an upgrade may be meant to replace a program that does not start.
+    /// Signals that are forwarded once a server is ready: it may have read its settings before they
+    /// came, and an upgrade may be meant to replace a program that does not start.
     delayed_signals: BTreeSet<i32>,
     is_upgrade_requested: bool,
     /// The times of the recent failures, oldest first, with their weights: [`KILLS_PER_FAILURE`] for
@@ -239,7 +239,7 @@ impl ServerSupervision {
     fn forward_or_delay(&mut self, signal: i32) -> Option<KeeperAction> {
         match self.phase {
             Phase::Ready => return Some(KeeperAction::ForwardSignal(signal)),
-            // It is no request: it would end the server.
+            // SIGQUIT is dropped: it would end the server that starts.
             Phase::Starting { .. } | Phase::Pausing { .. } if signal == libc::SIGQUIT => {}
             Phase::Starting { .. } | Phase::Pausing { .. } => {
                 self.delayed_signals.insert(signal);
@@ -251,6 +251,8 @@ impl ServerSupervision {
 
     fn forward_stop(&mut self, signal: i32) -> Option<KeeperAction> {
         self.stop = StopProgress::Forwarded(signal);
+        // An upgrade would only hold up the end.
+        self.delayed_signals.clear();
         Some(KeeperAction::ForwardSignal(signal))
     }
 
@@ -810,7 +812,7 @@ mod tests {
             assert_eq!(state.decide(KeeperInput::TimePassed, now), forward(signal));
         }
         assert_eq!(state.next_deadline(), None);
-        // A stop comes first.
+        // A stop makes them pointless.
         check(&[
             (0, KeeperInput::ServerReady, None),
             (1, code(1), START),
@@ -818,7 +820,7 @@ mod tests {
             (3, KeeperInput::StopSignal(libc::SIGTERM), None),
             (4, KeeperInput::ServerReady, None),
             (4, KeeperInput::TimePassed, forward(libc::SIGTERM)),
-            (4, KeeperInput::TimePassed, forward(libc::SIGHUP)),
+            (4, KeeperInput::TimePassed, None),
         ]);
     }
 
