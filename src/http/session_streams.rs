@@ -30,11 +30,11 @@ const MAX_SPARE: usize = 32;
 /// The streams of one session that are kept after their reply.
 const MAX_FINISHED: usize = 4;
 
-/// The size up to which a reply that was sent is kept.
-const MAX_KEPT_SENT: usize = 16 * 1024;
-
-/// The time for which such a stream is kept.
+/// The time for which they are kept.
 const KEEP_FINISHED: Duration = Duration::from_secs(60);
+
+/// The most bytes of a reply that is kept although it was sent to a client.
+const MAX_KEPT_SENT: usize = 16 * 1024;
 
 /// The time after which a client reconnects a stream that has ended.
 const RECONNECT_AFTER: Duration = Duration::from_secs(3);
