@@ -52,17 +52,14 @@ fn a_set_user_id_program_gains_nothing() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
-    let place = tempfile::tempdir_in(EscapeWorld::place()).unwrap();
-    let program = place.path().join("id");
-    // By another process: what this one writes, a child of another test may hold as it is born.
-    let copied = std::process::Command::new("cp").arg("/usr/bin/id").arg(&program).status();
-    assert!(copied.unwrap().success());
-    for (path, mode) in [(place.path(), 0o755), (&program, 0o4755)] {
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
-    }
-    let text = format!("{} -u", program.display());
     for means in Means::BOTH {
         let mut world = EscapeWorld::each_user(means, "").last().expect("an ordinary user");
+        let program = world.server.work().join("id");
+        // By another process: a child of another test may hold a file that this one has written.
+        let copied = std::process::Command::new("cp").arg("/usr/bin/id").arg(&program).status();
+        assert!(copied.unwrap().success());
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o4755)).unwrap();
+        let text = format!("{} -u", program.display());
         assert_eq!(world.attempt(SandboxCase::Open, &text).output, "0\n", "it proves nothing");
         for shut in SandboxCase::GUARDED {
             assert_eq!(world.attempt(shut, &text).output, "65534\n", "{}", world.name(shut));
