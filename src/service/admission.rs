@@ -72,19 +72,6 @@ pub(super) struct AdmissionControl {
     pub(super) approvals: Approvals,
 }
 
-/// A job that asks for admission.
-#[derive(Debug)]
-pub(super) struct AdmissionRequest<'a> {
-    pub(super) spec: &'a mut JobSpec,
-    pub(super) caller: &'a CallerContext,
-    /// The directory below which the job must run, if the tool is bound to one.
-    pub(super) root: Option<&'a Path>,
-    /// The sandboxes of this host, for text that the policy cannot judge.
-    pub(super) confinement_rules: &'a ConfinementRules,
-    /// The approval that was given for this submission, if any.
-    pub(super) approval: Option<&'a Approval>,
-}
-
 impl AdmissionControl {
     pub(super) fn new(
         rules: AdmissionRules,
@@ -112,19 +99,26 @@ impl AdmissionControl {
     /// Admits a job or refuses it; either way the decision is written to the audit log first. Returns
     /// the directory that was checked, opened: the job must start in that one, even if its path leads
     /// elsewhere by then.
+    ///
+    /// The job must run below `root`, if the tool is bound to a directory. `confinement_rules` are the
+    /// sandboxes of this host, for text that the policy cannot judge. `approval` was given for this
+    /// submission.
     pub(super) async fn admit(
         &self,
-        request: AdmissionRequest<'_>,
+        spec: &mut JobSpec,
+        caller: &CallerContext,
+        root: Option<&Path>,
+        confinement_rules: &ConfinementRules,
+        approval: Option<&Approval>,
         next_id: impl FnOnce() -> JobId,
     ) -> Result<(JobId, Option<OpenedDir>), AdmissionError> {
         let rules = self.rules();
-        let find_approval = |subject: &ApprovalSubject| {
-            self.find_approval(subject, request.caller, request.approval)
-        };
-        // Only an admitted job gets a number.
+        let find_approval =
+            |subject: &ApprovalSubject| self.find_approval(subject, caller, approval);
         let decided =
-            decide_job(&self.host, &rules, &request, find_approval).map(|grant| (next_id(), grant));
-        let AdmissionRequest { spec, caller, .. } = request;
+            decide_job(&self.host, &rules, spec, caller, root, confinement_rules, find_approval);
+        // Only an admitted job gets a number.
+        let decided = decided.map(|grant| (next_id(), grant));
         if let Ok((_, AdmissionGrant { sandbox: Some(granted), uncertain, .. })) = &decided {
             spec.confinement = *granted;
             spec.doubt = uncertain.as_deref().map(Arc::from);
@@ -288,15 +282,17 @@ pub(super) struct AdmissionGrant {
 fn decide_job(
     host: &Host,
     rules: &AdmissionRules,
-    request: &AdmissionRequest<'_>,
+    spec: &JobSpec,
+    caller: &CallerContext,
+    root: Option<&Path>,
+    confinement_rules: &ConfinementRules,
     find_approval: impl FnOnce(&ApprovalSubject) -> Option<String>,
 ) -> Result<AdmissionGrant, AdmissionError> {
-    let AdmissionRequest { spec, caller, root, .. } = request;
     if rules.are_empty() && root.is_none() {
         return Ok(AdmissionGrant { rule: None, uncertain: None, sandbox: None, cwd: None });
     }
     let cwd = open_allowed_dir(host, rules, &spec.cwd)?;
-    if let Some(root) = *root {
+    if let Some(root) = root {
         let root = host.open_dir(root).map_err(AdmissionError::Unreadable)?;
         if !cwd.path().starts_with(root.path()) {
             let cwd = cwd.path().to_owned();
@@ -317,7 +313,7 @@ fn decide_job(
         shell: spec.shell_path.as_deref().map(detect_shell_syntax),
     };
     let reading = PolicyEvaluation::new(&rules.policy, &policy_request);
-    let grant = match decide(&reading, rules.policy.uncertain, Some(request.confinement_rules)) {
+    let grant = match decide(&reading, rules.policy.uncertain, Some(confinement_rules)) {
         Err(AdmissionError::NeedsApproval { command, rules: ask_rules, .. }) => {
             let subject = ApprovalSubject::new(spec, cwd.path(), &ask_rules);
             let Some(how) = find_approval(&subject) else {

@@ -34,7 +34,7 @@ impl TenantClient {
         submission: Submission,
     ) -> Result<SubmitOutcome, SubmitError> {
         let command = submission.program.display();
-        let accepted = self.admit(self.resolve_directory(submission), None).await;
+        let accepted = self.admit(submission, None).await;
         let Err(SubmitError::Rules(AdmissionError::NeedsApproval {
             subject: Some(subject), ..
         })) = &accepted
@@ -85,7 +85,7 @@ impl TenantClient {
             return self.record_result(Err(not_asked_error("a rule").into()));
         };
         let approval = Approval { subject: closed.subject, consent, job };
-        let accepted = match self.admit(self.resolve_directory(submission), Some(&approval)).await {
+        let accepted = match self.admit(submission, Some(&approval)).await {
             Err(SubmitError::Rules(AdmissionError::NeedsApproval { .. })) => {
                 self.count_approval(ApprovalStep::NotAsked);
                 Err(not_asked_error(&approval.subject.rule).into())
@@ -186,11 +186,11 @@ impl ParkedSubmissions {
 impl TenantClient {
     /// Parks a submission until its question is answered.
     #[must_use]
-    pub fn park(&self, submission: Submission, question: ApprovalQuestion) -> ParkedSubmission {
+    pub fn park(&self, mut submission: Submission, question: ApprovalQuestion) -> ParkedSubmission {
         let job = self.service.job_numbers.next_job(self.caller.tenant);
         let since = Instant::now();
         // Resolved now: the answer may come from a caller with another directory.
-        let submission = self.resolve_directory(submission);
+        submission.cwd = self.resolve_directory(submission.cwd, submission.within);
         let parked =
             ParkedSubmission { job, question, since, state: ParkedState::Open, submission };
         self.service.parked.with_tenant(job.tenant(), |all| {

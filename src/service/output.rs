@@ -226,9 +226,9 @@ impl TenantClient {
         &self,
         submission: &Submission,
     ) -> Result<Vec<JobHandle>, SubmitError> {
-        let wanted = self
-            .resolve_directory(submission.clone())
-            .complete(&self.service.defaults(), &self.caller)?;
+        let mut wanted = submission.clone();
+        wanted.cwd = self.resolve_directory(wanted.cwd, wanted.within);
+        let wanted = wanted.complete(&self.service.defaults(), &self.caller)?;
         let is_same = |job: &JobHandle| {
             let spec = job.spec();
             (&spec.program, &spec.cwd, &spec.env) == (&wanted.program, &wanted.cwd, &wanted.env)

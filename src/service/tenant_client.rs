@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::admission::AdmissionRequest;
 use super::approval::Approval;
 use super::caller_history::{ReportTo, SeenOutput};
 use super::confinement::{Bound, LimitSetting, LimitTerms};
@@ -118,7 +117,7 @@ impl TenantClient {
     /// # Errors
     /// If the key names the job of another request, if the submission cannot be run as asked, or the queue is full.
     pub async fn submit(&self, submission: Submission) -> Result<JobHandle, SubmitError> {
-        let accepted = self.admit(self.resolve_directory(submission), None).await;
+        let accepted = self.admit(submission, None).await;
         self.record_result(accepted)
     }
 
@@ -139,26 +138,27 @@ impl TenantClient {
     }
 
     /// Expands `~` in the directory of a submission, and applies this caller's default directory.
-    pub(super) fn resolve_directory(&self, mut submission: Submission) -> Submission {
-        if let Some(cwd) = &submission.cwd
-            && let Ok(below_home) = cwd.strip_prefix("~")
+    pub(super) fn resolve_directory(
+        &self,
+        mut given: Option<PathBuf>,
+        within: DirectoryScope,
+    ) -> Option<PathBuf> {
+        if let Some(path) = &given
+            && let Ok(below_home) = path.strip_prefix("~")
             && let Some(home) = self.variables().home_dir()
         {
-            submission.cwd = Some(home.join(below_home));
+            given = Some(home.join(below_home));
         }
-        if let (Some(cwd), DirectoryScope::Anywhere) = (&self.caller.directory, submission.within) {
-            submission.cwd = Some(match submission.cwd {
-                Some(given) => cwd.join(given),
-                None => cwd.to_path_buf(),
-            });
-        }
-        submission
+        let (Some(default), DirectoryScope::Anywhere) = (&self.caller.directory, within) else {
+            return given;
+        };
+        Some(given.map_or_else(|| default.to_path_buf(), |path| default.join(path)))
     }
 
     /// Accepts a job; `approval` is the user's approval of it, if it was asked for.
     pub(super) async fn admit(
         &self,
-        submission: Submission,
+        mut submission: Submission,
         approval: Option<&Approval>,
     ) -> Result<JobHandle, SubmitError> {
         let Self { service, caller, .. } = self;
@@ -166,6 +166,7 @@ impl TenantClient {
         let key = submission.key.clone();
         let within = submission.within;
         let logged = submission.logged;
+        submission.cwd = self.resolve_directory(submission.cwd, within);
         let defaults = service.defaults();
         let mut spec = submission
             .complete(&defaults, caller)
@@ -182,10 +183,10 @@ impl TenantClient {
         };
         let reserved = approval.and_then(|approval| approval.job);
         let next_id = || reserved.unwrap_or_else(|| service.job_numbers.next_job(tenant));
-        let confinement_rules = &defaults.confinement_rules;
-        let request =
-            AdmissionRequest { spec: &mut spec, caller, root, confinement_rules, approval };
-        let (id, cwd) = service.admission.admit(request, next_id).await?;
+        let (id, cwd) = service
+            .admission
+            .admit(&mut spec, caller, root, &defaults.confinement_rules, approval, next_id)
+            .await?;
         // An allow list was written for the programs that the server's own search path finds.
         let variables = self.variables.clone().filter(|_| !service.admission.has_allow_list());
         let logged = match logged {
@@ -193,8 +194,8 @@ impl TenantClient {
             CommandLogging::No => "(not logged)".to_owned(),
         };
         let on_end = service.admission.audit_at_end();
-        let admission = SubmitRequest { id, spec, cwd, variables, key, logged, on_end };
-        let job = service.supervisor.submit(admission).await.inspect_err(|refusal| {
+        let request = SubmitRequest { id, spec, cwd, variables, key, logged, on_end };
+        let job = service.supervisor.submit(request).await.inspect_err(|refusal| {
             // The audit log already says that this job was admitted, and it does not run after all.
             let detail = format!("job {id} of {tenant}: {refusal}");
             service.admission.write_note("not_accepted", &detail);
