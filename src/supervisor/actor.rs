@@ -147,8 +147,9 @@ impl Actor for SupervisorActor {
     ) -> Result<(), ActorProcessingErr> {
         let myself = Address::new(myself);
         match message.into_inner() {
-            SupervisorMsg::Submit(admission, reply) => {
-                reply.send(supervision.accept(admission, &myself).await).ok();
+            SupervisorMsg::Submit(request, reply) => {
+                let accepted = supervision.accept(*request);
+                reply.send(supervision.start_accepted(accepted, &myself).await).ok();
             }
             SupervisorMsg::Find(id, reply) => {
                 reply.send(supervision.registry.find(id).cloned()).ok();

@@ -71,11 +71,14 @@ impl Supervisor {
     ///
     /// # Errors
     /// If a limit is reached or the server accepts no new jobs.
-    pub async fn submit(&self, admission: SubmitRequest) -> Result<JobHandle, SubmitRefusal> {
-        let id = admission.id;
-        let admission = Box::new(admission);
-        let accepted =
-            self.supervisor_address.ask_once(|reply| SupervisorMsg::Submit(admission, reply)).await;
+    pub async fn submit(&self, request: SubmitRequest) -> Result<JobHandle, SubmitRefusal> {
+        let id = request.id;
+        let request = Box::new(request);
+        let accepted = match self.supervisor_address.wait_for_current().await {
+            // Asked once: a successor must not handle the same request again.
+            Some(current) => current.ask(|reply| SupervisorMsg::Submit(request, reply)).await,
+            None => None,
+        };
         match accepted {
             Some(Ok(AcceptedJob { job, record })) => {
                 if let Some(record) = record {

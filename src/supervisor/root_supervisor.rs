@@ -348,14 +348,6 @@ impl SupervisorAddress {
         self.wait_for_successor(&first).await?.ask(message).await
     }
 
-    /// Sends a message that must not be handled twice, and waits for the reply.
-    pub(super) async fn ask_once<T: Send + 'static>(
-        &self,
-        message: impl FnOnce(RpcReplyPort<T>) -> SupervisorMsg,
-    ) -> Option<T> {
-        self.wait_for_current().await?.ask(message).await
-    }
-
     /// Reports a change of a job. No report is lost: a message that a failing actor had already
     /// taken is made up for by its successor, which checks all jobs when it starts.
     pub(super) async fn report(&self, message: impl Fn() -> SupervisorMsg) {
@@ -383,7 +375,7 @@ impl SupervisorAddress {
     }
 
     /// Returns the current supervisor; waits while there is none. `None` once it is given up.
-    async fn wait_for_current(&self) -> Option<Address> {
+    pub(super) async fn wait_for_current(&self) -> Option<Address> {
         if let CurrentSupervisor::Running(address) = &*self.current.borrow() {
             return Some(address.clone());
         }
