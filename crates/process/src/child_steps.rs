@@ -5,8 +5,7 @@
 #![expect(unsafe_code, reason = "some system calls of a new process have no safe wrapper")]
 
 use std::convert::Infallible;
-use std::ffi::{CStr, CString, c_char, c_int};
-use std::marker::PhantomData;
+use std::ffi::{CString, c_char, c_int};
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -78,7 +77,11 @@ pub(crate) fn execute(
     if sandbox.backend != Backend::Nothing {
         seccomp::install(&setup.filters).map_err(|error| SpawnStep::Filter.failed(error))?;
     }
-    Err(SpawnStep::Program.failed(setup.image.execute()))
+    let ChildSetup { request, argv, env, .. } = setup;
+    // SAFETY: all strings are NUL-terminated and live as long as the request; both arrays end with a
+    // null pointer.
+    unsafe { libc::execve(request.path.as_ptr(), argv.as_ptr().cast(), env.as_ptr().cast()) };
+    Err(SpawnStep::Program.failed(last_error()))
 }
 
 /// Sets the limits of jobs, after all files are open: the parent may have more of them open.
@@ -143,7 +146,10 @@ impl StandardFiles {
 pub(crate) struct ChildSetup<'a> {
     pub(crate) request: &'a SpawnRequest,
     pub(crate) files: ChildFiles<'a>,
-    pub(crate) image: ProgramImage<'a>,
+    /// The strings of the request in the form in which the kernel takes them. Private, so that they
+    /// are always those of a request that lives as long.
+    argv: Vec<*mut c_char>,
+    env: Vec<*mut c_char>,
     pub(crate) filters: Arc<SeccompFilter>,
     /// The number of tasks that its user may have, if the kernel is to enforce it.
     pub(crate) max_tasks: Option<u64>,
@@ -167,7 +173,8 @@ impl<'a> ChildSetup<'a> {
         let filters = request.sandbox.call_rules().map(|rules| filters.get(rules)).transpose();
         let filters = filters.map_err(|error| SpawnStep::Filter.failed(error))?.unwrap_or_default();
         let max_tasks = restrictions::max_tasks(&request.sandbox.limits, request.sandbox.backend);
-        let image = ProgramImage::new(request);
+        let argv = pointers(&request.argv);
+        let env = pointers(&request.env);
         let defaults = None;
         let signals = ALL_SIGNALS;
         let cgroup = None;
@@ -175,7 +182,8 @@ impl<'a> ChildSetup<'a> {
         Ok(Self {
             request,
             files,
-            image,
+            argv,
+            env,
             filters,
             max_tasks,
             defaults,
@@ -375,33 +383,6 @@ impl FilterCache {
 // System calls of a new process that have no safe wrapper.
 //
 // Some calls bypass the C library, whose wrappers may take a lock.
-
-/// A program in the form in which the kernel takes it.
-#[derive(Debug)]
-pub(crate) struct ProgramImage<'a> {
-    path: &'a CStr,
-    argv: Vec<*mut c_char>,
-    env: Vec<*mut c_char>,
-    strings: PhantomData<&'a SpawnRequest>,
-}
-
-impl<'a> ProgramImage<'a> {
-    pub(crate) fn new(request: &'a SpawnRequest) -> Self {
-        let argv = pointers(&request.argv);
-        let env = pointers(&request.env);
-        Self { path: &request.path, argv, env, strings: PhantomData }
-    }
-
-    /// Executes this program. Returns only if that failed.
-    pub(crate) fn execute(&self) -> Errno {
-        // SAFETY: all strings are NUL-terminated and live as long as the request; both arrays end
-        // with a null pointer.
-        unsafe {
-            libc::execve(self.path.as_ptr(), self.argv.as_ptr().cast(), self.env.as_ptr().cast())
-        };
-        last_error()
-    }
-}
 
 /// Duplicates a file to this number, and keeps it open after `exec`. A file that had the number is
 /// closed.

@@ -106,8 +106,9 @@ impl VforkSpawner {
             Some(LowFdFiles { files, ruleset, end }) => (files, ruleset, Some(end)),
             None => (files, ruleset, None),
         };
-        let setup = ChildSetup::prepare(request, files, &self.filters)?;
-        let setup = ChildSetup { defaults: Some(&self.defaults), shares_files, ..setup };
+        let mut setup = ChildSetup::prepare(request, files, &self.filters)?;
+        setup.defaults = Some(&self.defaults);
+        setup.shares_files = shares_files;
         let exists = Arc::new(AtomicBool::new(false));
         let mut context = ChildContext { setup, ruleset, exists, failure: Cell::new(None) };
         let spawned = self.children.with_creation(|creation| {
@@ -860,10 +861,8 @@ mod tests {
         let (mut ours, theirs) =
             pipe_with(PipeFlags::CLOEXEC).map(|(a, b)| (File::from(a), b)).unwrap();
         let files = outputs(root.as_fd(), theirs.as_fd());
-        let setup = ChildSetup {
-            cgroup: Some(place.as_fd()),
-            ..ChildSetup::prepare(&shown, files, &FilterCache::default()).unwrap()
-        };
+        let mut setup = ChildSetup::prepare(&shown, files, &FilterCache::default()).unwrap();
+        setup.cgroup = Some(place.as_fd());
         let child = host()
             .trees()
             .children
