@@ -89,7 +89,25 @@ impl Actor for JobActor {
         (guard, resumed): Self::Arguments,
     ) -> Result<Job, ActorProcessingErr> {
         guard.set_actor(Address::new(myself));
-        Ok(Job::new(guard, resumed))
+        Ok(Job {
+            guard,
+            resumed,
+            state: State::Starting,
+            timers: Timers::default(),
+            probe: None,
+            stdin: None,
+            report: None,
+            usage: ResourceUsage::default(),
+            survivors: Vec::new(),
+            surviving: None,
+            kill: None,
+            recent_start: None,
+            starting: None,
+            early_input: Vec::new(),
+            early_size: None,
+            _watch: None,
+            _alive: events::actor_started(ActorKind::Job),
+        })
     }
 
     async fn post_start(
@@ -167,28 +185,6 @@ impl Actor for JobActor {
 }
 
 impl Job {
-    fn new(guard: JobGuard, resumed: Option<Box<Process>>) -> Self {
-        Self {
-            guard,
-            resumed,
-            state: State::Starting,
-            timers: Timers::default(),
-            probe: None,
-            stdin: None,
-            report: None,
-            usage: ResourceUsage::default(),
-            survivors: Vec::new(),
-            surviving: None,
-            kill: None,
-            recent_start: None,
-            starting: None,
-            early_input: Vec::new(),
-            early_size: None,
-            _watch: None,
-            _alive: events::actor_started(ActorKind::Job),
-        }
-    }
-
     /// Starts the process once the journal says that it is being started: after a crash a job that
     /// may have run is not run again.
     async fn start_when_recorded(&mut self, myself: &Address) {
@@ -226,7 +222,9 @@ impl Job {
             && start::is_own_shell(self.guard.spec())
             && host.is_quick_to_start(&launch)
         {
-            let started = start::start_here(&host, &launch, recent_start);
+            let begun = Instant::now();
+            let started = host.spawn(&launch);
+            recent_start.note_spawn(begun.elapsed());
             return self.continue_start(started, myself);
         }
         // Hands the launch over to a task. The process comes back with a message, and belongs to no

@@ -10,7 +10,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -25,10 +25,10 @@ use crate::journal::Journal;
 use crate::outcome::StartError;
 use crate::output::redaction::Redactor;
 use crate::output::{LogStorage, Quota};
-use crate::process::shell::{self, CommandLine, ShellChoice};
+use crate::process::shell::{self, ShellChoice};
 use crate::process::{
-    Cwd, EnvVariable, Host, LaunchStdin, Process, ProcessLaunch, RecentStart, ReportMode,
-    SPAWN_PATIENCE, SandboxSpec, SpawnBacklog, TerminalSize,
+    CommandLine, Cwd, EnvVariable, Host, LaunchStdin, ProcessLaunch, SPAWN_PATIENCE, SandboxSpec,
+    SpawnBacklog, TerminalSize,
 };
 use crate::spec::{JobProgram, JobSpec, ShellUse, Stdin};
 use crate::trace::TraceContext;
@@ -38,25 +38,13 @@ pub(super) const fn is_own_shell(spec: &JobSpec) -> bool {
     matches!((&spec.program, &spec.shell_path), (JobProgram::Shell(_), None))
 }
 
-/// Starts a process on this thread, which waits for it.
-pub(super) fn start_here(
-    host: &Host,
-    launch: &ProcessLaunch,
-    recent_start: &RecentStart,
-) -> Result<Process, StartError> {
-    let begun = Instant::now();
-    let started = host.spawn(launch);
-    recent_start.note_spawn(begun.elapsed());
-    started
-}
-
 /// Starts a process on a thread of the spawn pool, which hands it over through a channel. If this
 /// future is dropped, the process is not started, or is ended.
 pub(super) async fn start_elsewhere(
     host: Arc<Host>,
     launch: ProcessLaunch,
 ) -> Result<UnownedProcess, StartError> {
-    let program = launch.program.to_string_lossy().into_owned();
+    let program = launch.command.program.to_string_lossy().into_owned();
     let (tell, mut told) = oneshot::channel();
     let runtime = Handle::current();
     let parent = Arc::clone(&host);
@@ -99,11 +87,19 @@ const TRACE_VARIABLES: [&str; 2] = ["TRACEPARENT", "TRACESTATE"];
 pub(super) fn build_launch(guard: &JobGuard, cwd: Cwd) -> Result<ProcessLaunch, StartError> {
     let spec = guard.spec();
     let settings = &guard.settings;
-    let CommandLine { program, arg0, args, report } = build_command(spec, settings);
+    let named = spec.shell_path.clone().map(ShellChoice::Path);
+    let shell = named.as_ref().unwrap_or(&settings.shell);
+    let command = match (&spec.program, spec.shell) {
+        (JobProgram::Shell(text), ShellUse::Configured) => {
+            shell::build_invocation(shell.choose_path(text), text)
+        }
+        (JobProgram::Shell(text), ShellUse::AsJudged) => {
+            shell::build_judged_invocation(shell, text)
+        }
+        (JobProgram::Direct { program, args }, _) => CommandLine::direct(program, args),
+    };
     Ok(ProcessLaunch {
-        program,
-        args,
-        arg0,
+        command,
         env: build_environment(guard)?,
         cwd,
         stdin: match spec.stdin {
@@ -115,7 +111,6 @@ pub(super) fn build_launch(guard: &JobGuard, cwd: Cwd) -> Result<ProcessLaunch, 
             }
         },
         streams: spec.streams,
-        report,
         sandbox: SandboxSpec {
             granted: spec.confinement,
             limits: spec.resources,
@@ -123,25 +118,6 @@ pub(super) fn build_launch(guard: &JobGuard, cwd: Cwd) -> Result<ProcessLaunch, 
         },
         keep_as: settings.journal.as_ref().map(|_| keep_name(guard.id())),
     })
-}
-
-fn build_command(spec: &JobSpec, settings: &SharedJobSettings) -> CommandLine {
-    match &spec.program {
-        JobProgram::Shell(text) => {
-            let named = spec.shell_path.clone().map(ShellChoice::Path);
-            let shell = named.as_ref().unwrap_or(&settings.shell);
-            match spec.shell {
-                ShellUse::Configured => shell::build_invocation(shell, text),
-                ShellUse::AsJudged => shell::build_judged_invocation(shell, text),
-            }
-        }
-        JobProgram::Direct { program, args } => CommandLine {
-            program: program.into(),
-            arg0: None,
-            args: args.iter().map(OsString::from).collect(),
-            report: ReportMode::None,
-        },
-    }
 }
 
 /// The variables of the server or of the caller's client, then those of the call, then the trace context unless the caller set one,
@@ -319,18 +295,15 @@ impl fmt::Debug for JobVariables {
 mod tests {
     use super::*;
     use crate::job::tests::host;
-    use crate::process::{self, Cwd, LaunchStdin, ReportMode, SandboxSpec, StreamMode};
+    use crate::process::{self, Cwd, LaunchStdin, SandboxSpec, StreamMode};
 
     fn build_launch(text: &str) -> ProcessLaunch {
         ProcessLaunch {
-            program: "/bin/sh".into(),
-            args: vec!["-c".into(), text.into()],
-            arg0: None,
+            command: CommandLine::direct("/bin/sh", ["-c", text]),
             env: Vec::new(),
             cwd: Cwd::Path("/".into()),
             stdin: LaunchStdin::Null,
             streams: StreamMode::Separate,
-            report: ReportMode::None,
             sandbox: SandboxSpec::none(),
             keep_as: None,
         }
@@ -341,8 +314,7 @@ mod tests {
         let elsewhere = start_elsewhere(host(), build_launch("exit 3")).await.unwrap();
         let elsewhere = elsewhere.into_owned("sh".to_owned()).unwrap();
         assert!(host().is_quick_to_start(&build_launch("exit 4")), "its directory was seen");
-        let here =
-            start_here(&host(), &build_launch("exit 4"), &host().recent_starts().enter()).unwrap();
+        let here = host().spawn(&build_launch("exit 4")).unwrap();
         let code = |exit: process::Exit| exit.status;
         assert_eq!(code(elsewhere.leader.wait().await.unwrap()), process::ExitKind::Code(3));
         assert_eq!(code(here.leader.wait().await.unwrap()), process::ExitKind::Code(4));

@@ -16,7 +16,7 @@ use shellyard::confinement::{
 };
 use shellyard::process::sandbox::{OnUnavailable, SandboxSupport, grant_confinement};
 use shellyard::process::{
-    EnvVariable, ExitKind, Host, LaunchStdin, ProcessLaunch, ReportMode, SandboxSpec, StreamMode,
+    CommandLine, EnvVariable, ExitKind, Host, LaunchStdin, ProcessLaunch, SandboxSpec, StreamMode,
     load,
 };
 use tempfile::TempDir;
@@ -174,14 +174,11 @@ impl ConfinedServer {
     fn launch(&self, kind: &Kind) -> ProcessLaunch {
         let marker = host().tag().new_marker(1);
         ProcessLaunch {
-            program: "sh".into(),
-            args: vec!["-c".into(), ":".into()],
-            arg0: None,
+            command: CommandLine::direct("sh", ["-c", ":"]),
             env: vec![EnvVariable::new("PATH", PATH).expect("a variable"), marker],
             cwd: self.places.workspace[0].as_path().into(),
             stdin: LaunchStdin::Null,
             streams: StreamMode::Separate,
-            report: ReportMode::None,
             sandbox: SandboxSpec {
                 granted: kind.granted,
                 limits: usual_limits(),

@@ -539,7 +539,9 @@ mod tests {
     use tokio::io::AsyncReadExt as _;
 
     use super::*;
-    use crate::{EnvVariable, ExitKind, LaunchStdin, Process, ReportMode, SandboxSpec, StreamMode};
+    use crate::{
+        CommandLine, EnvVariable, ExitKind, LaunchStdin, Process, SandboxSpec, StreamMode,
+    };
 
     /// The host of this test process: tests run concurrently in one process, as jobs do.
     pub(crate) fn host() -> &'static Arc<Host> {
@@ -550,14 +552,11 @@ mod tests {
     /// Describes a shell that runs this text, without environment, input, sandbox and limits.
     pub(crate) fn sh(text: &str) -> ProcessLaunch {
         ProcessLaunch {
-            program: "/bin/sh".into(),
-            args: vec!["-c".into(), text.into()],
-            arg0: None,
+            command: CommandLine::direct("/bin/sh", ["-c", text]),
             env: Vec::new(),
             cwd: "/".into(),
             stdin: LaunchStdin::Null,
             streams: StreamMode::Separate,
-            report: ReportMode::None,
             sandbox: SandboxSpec::none(),
             keep_as: None,
         }

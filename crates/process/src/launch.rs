@@ -22,12 +22,8 @@ use crate::syscalls::block_in_place;
 /// A process to start, complete: it inherits nothing from the server but its limits and its user.
 #[derive(Debug, Clone)]
 pub struct ProcessLaunch {
-    /// A path (relative to `cwd`), or a name that is looked up in the PATH of `env`.
-    pub program: OsString,
-    /// The arguments after the program's own name.
-    pub args: Vec<OsString>,
-    /// The program's own name, if it differs from `program`.
-    pub arg0: Option<OsString>,
+    /// The program with its arguments.
+    pub command: CommandLine,
     /// The whole environment. A variable named [`JOB_VARIABLE`](super::JOB_VARIABLE) marks the
     /// tree.
     pub env: Vec<EnvVariable>,
@@ -37,13 +33,37 @@ pub struct ProcessLaunch {
     pub stdin: LaunchStdin,
     /// The pipes of its output. A terminal merges both streams in any case.
     pub streams: StreamMode,
-    /// The reporting of the exit codes of its last pipeline.
-    pub report: ReportMode,
     /// The sandbox and the resource limits.
     pub sandbox: SandboxSpec,
     /// The name under which the keeper holds the process for the next server. Without a keeper it
     /// has no effect.
     pub keep_as: Option<String>,
+}
+
+/// A program with its arguments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandLine {
+    /// A path (relative to the working directory), or a name that is looked up in the PATH of the
+    /// process.
+    pub program: OsString,
+    /// The name that the program uses for itself in its messages; `None` = `program`.
+    pub arg0: Option<OsString>,
+    /// The arguments, without the name.
+    pub args: Vec<OsString>,
+    /// The reporting of the exit codes of a shell's last pipeline.
+    pub report: ReportMode,
+}
+
+impl CommandLine {
+    /// Creates the command line of a program that is started without a shell.
+    #[must_use]
+    pub fn direct(
+        program: impl Into<OsString>,
+        args: impl IntoIterator<Item = impl Into<OsString>>,
+    ) -> Self {
+        let args = args.into_iter().map(Into::into).collect();
+        Self { program: program.into(), arg0: None, args, report: ReportMode::None }
+    }
 }
 
 /// The sandbox and the resource limits of a process and everything that it starts.

@@ -51,8 +51,8 @@ pub use guardian::{Guardian, ProcessRecord};
 pub use host::{Host, KeptProcess};
 pub use keeper::{KeeperClient, KeeperLaunch, KeeperNotice, UPGRADE_EXIT_CODE, run_keeper};
 pub use launch::{
-    Cwd, EnvVariable, LaunchStdin, OpenedDir, ProcessLaunch, ReportMode, SandboxSpec, StartError,
-    StreamMode, TerminalSize,
+    CommandLine, Cwd, EnvVariable, LaunchStdin, OpenedDir, ProcessLaunch, ReportMode, SandboxSpec,
+    StartError, StreamMode, TerminalSize,
 };
 pub use load::{HostLoad, RecentStart, RecentStarts, TaskLimit, host_tasks, newest_task_id};
 pub use processes::TreeScan;

@@ -16,7 +16,7 @@ use std::{fs, io, thread};
 use rustix::fs::{Access, AtFlags, CWD, MemfdFlags, accessat, memfd_create};
 use rustix::io::pread;
 
-use crate::launch::ReportMode;
+use crate::launch::{CommandLine, ReportMode};
 use crate::stdio::move_above_standard_files;
 
 /// The shell that runs shell text.
@@ -29,41 +29,52 @@ pub enum ShellChoice {
     Path(String),
 }
 
-/// A command line, as fields of [`super::ProcessLaunch`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CommandLine {
-    /// The path or name of the program.
-    pub program: OsString,
-    /// The name that the program uses for itself in its messages; `None` = `program`.
-    pub arg0: Option<OsString>,
-    /// The arguments, without the name.
-    pub args: Vec<OsString>,
-    /// The reporting of the exit codes of a shell's last pipeline.
-    pub report: ReportMode,
+impl ShellChoice {
+    /// Returns the path of the shell that runs this text.
+    #[must_use]
+    pub fn choose_path(&self, text: &str) -> &str {
+        match self {
+            Self::Auto => choose_auto_path(text, BASH.as_deref()),
+            Self::Path(path) => path,
+        }
+    }
+
+    /// Returns the path of the shell that runs texts that were checked against policy rules.
+    fn judged_path(&self) -> &str {
+        match self {
+            Self::Auto => BASH.as_deref().unwrap_or("/bin/sh"),
+            Self::Path(path) => path,
+        }
+    }
 }
 
-/// Builds the command line that makes this shell run this text.
+/// Builds the command line that makes the shell at this path run this text.
 ///
 /// The text always comes last and unchanged. If bash runs it and it contains a pipe, a trap
 /// precedes it, on the same line so that line numbers stay. The trap reports the exit codes of the
 /// last pipeline and changes neither output nor exit code.
 #[must_use]
-pub fn build_invocation(shell: &ShellChoice, text: &str) -> CommandLine {
-    match shell {
-        ShellChoice::Auto => auto_invocation(text, BASH.as_deref()),
-        ShellChoice::Path(path) => path_invocation(path, text),
-    }
+pub fn build_invocation(path: &str, text: &str) -> CommandLine {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let reports = dialect_of(path) == ShellDialect::Bash && has_pipe(text);
+    let (text, report) = if reports {
+        (format!("{}{text}", report_trap()), ReportMode::Pipeline)
+    } else {
+        (text.to_owned(), ReportMode::None)
+    };
+    let mut args = vec!["-c".into()];
+    // Otherwise it would be taken for more options.
+    args.extend(text.starts_with(['-', '+']).then(|| "--".into()));
+    args.push(text.into());
+    CommandLine { program: path.into(), arg0: Some(name.into()), args, report }
 }
 
 /// Builds the command line for a text that was checked against policy rules: always the shell whose
 /// dialect [`judged_dialect`] returns, without start-up files.
 #[must_use]
 pub fn build_judged_invocation(shell: &ShellChoice, text: &str) -> CommandLine {
-    let path = match shell {
-        ShellChoice::Auto => BASH.as_deref().unwrap_or("/bin/sh"),
-        ShellChoice::Path(path) => path,
-    };
-    let mut invocation = path_invocation(path, text);
+    let path = shell.judged_path();
+    let mut invocation = build_invocation(path, text);
     if dialect_of(path) == ShellDialect::Bash {
         invocation.args.splice(0..0, ["--noprofile".into(), "--norc".into()]);
     }
@@ -82,11 +93,7 @@ pub enum ShellDialect {
 /// Returns the dialect in which a text that is checked against policy rules is read.
 #[must_use]
 pub fn judged_dialect(shell: &ShellChoice) -> ShellDialect {
-    match shell {
-        ShellChoice::Auto if BASH.is_some() => ShellDialect::Bash,
-        ShellChoice::Auto => ShellDialect::Posix,
-        ShellChoice::Path(path) => dialect_of(path),
-    }
+    dialect_of(shell.judged_path())
 }
 
 fn dialect_of(path: &str) -> ShellDialect {
@@ -106,26 +113,8 @@ pub fn bash_path() -> Option<&'static str> {
     BASH.as_deref()
 }
 
-fn auto_invocation(text: &str, bash: Option<&str>) -> CommandLine {
-    match bash {
-        Some(bash) if !is_plain(text) => path_invocation(bash, text),
-        Some(_) | None => path_invocation("/bin/sh", text),
-    }
-}
-
-fn path_invocation(path: &str, text: &str) -> CommandLine {
-    let name = path.rsplit('/').next().unwrap_or(path);
-    let reports = dialect_of(path) == ShellDialect::Bash && has_pipe(text);
-    let (text, report) = if reports {
-        (format!("{}{text}", report_trap()), ReportMode::Pipeline)
-    } else {
-        (text.to_owned(), ReportMode::None)
-    };
-    let mut args = vec!["-c".into()];
-    // Otherwise it would be taken for more options.
-    args.extend(text.starts_with(['-', '+']).then(|| "--".into()));
-    args.push(text.into());
-    CommandLine { program: path.into(), arg0: Some(name.into()), args, report }
+fn choose_auto_path<'a>(text: &str, bash: Option<&'a str>) -> &'a str {
+    bash.filter(|_| !is_plain(text)).unwrap_or("/bin/sh")
 }
 
 /// Returns a trap that writes PIPESTATUS to the report's file when the shell ends.
@@ -514,7 +503,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, program: &str, report: ReportMode) {
-        let found = auto_invocation(text, Some("/bin/bash"));
+        let found = build_invocation(choose_auto_path(text, Some("/bin/bash")), text);
         assert_eq!((found.program.to_str().unwrap(), found.report), (program, report), "{text}");
         let last = found.args.last().unwrap().to_str().unwrap();
         assert!(last.ends_with(text), "{last}");
@@ -566,21 +555,18 @@ mod tests {
 
     #[test]
     fn without_bash_everything_goes_to_sh() {
-        let found = auto_invocation("a | b", None);
+        let found = build_invocation(choose_auto_path("a | b", None), "a | b");
         assert_eq!((found.program, found.report), ("/bin/sh".into(), ReportMode::None));
     }
 
     #[test]
     fn a_chosen_shell_is_recognised_by_its_name() {
-        let report = |path: &str| build_invocation(&ShellChoice::Path(path.into()), "a | b").report;
+        let report = |path: &str| build_invocation(path, "a | b").report;
         assert_eq!(report("/opt/bash-5.2/bin/bash"), ReportMode::Pipeline);
         assert_eq!(report("bash"), ReportMode::Pipeline);
         assert_eq!(report("/bin/bash/zsh"), ReportMode::None);
         assert_eq!(report("fish"), ReportMode::None);
-        assert_eq!(
-            build_invocation(&ShellChoice::Path("/usr/bin/zsh".into()), "x").arg0,
-            Some("zsh".into())
-        );
+        assert_eq!(build_invocation("/usr/bin/zsh", "x").arg0, Some("zsh".into()));
     }
 
     #[test]

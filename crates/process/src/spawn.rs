@@ -21,14 +21,13 @@ use crate::confinement::Backend;
 use crate::guardian::guardian_main;
 use crate::host::{Host, SavedProcess};
 use crate::keeper::{FileRole, KeptFile, KeptJob};
-use crate::launch::{self, Cwd, EnvVariable, ProcessLaunch, ReportMode, StartError};
+use crate::launch::{self, CommandLine, Cwd, EnvVariable, ProcessLaunch, ReportMode, StartError};
 use crate::load::describe_open_file_limit;
-use crate::processes::ProcessTag;
 use crate::sandbox::job_resources::{JobResources, SandboxResources};
 use crate::shell::PipelineReport;
 use crate::spawner::{NamespacedLeader, PidNamespace};
 use crate::spawner_process::spawner_main;
-use crate::stdio::{ChildStdio, InputPipe, OutputPipe, StdioPipes};
+use crate::stdio::{ChildFiles, ChildStdio, InputPipe, OutputPipe, StdioPipes};
 use crate::syscalls::{self, FileAction, PosixSpawnPlan};
 use crate::tree::ProcessTree;
 use crate::tree_members::{self, LeaderProcess, TreeEvidence, TreeIdentity};
@@ -122,7 +121,7 @@ impl Host {
     /// # Errors
     /// Each reason has its own variant, see [`StartError`].
     pub fn spawn(&self, launch: &ProcessLaunch) -> Result<Process, StartError> {
-        let strings = ExecStrings::from_launch(launch)?;
+        let argv = build_argv(&launch.command)?;
         let own;
         let cwd = match &launch.cwd {
             Cwd::Path(path) => {
@@ -133,25 +132,39 @@ impl Host {
         };
         let path = find_program(launch, cwd)?;
         let system = |error: io::Error| system_error(launch, &error);
-        let report = match launch.report {
+        let report = match launch.command.report {
             ReportMode::Pipeline => Some(PipelineReport::create().map_err(system)?),
             ReportMode::None => None,
         };
         let pipes = StdioPipes::open(launch.stdin, launch.streams).map_err(system)?;
         let started_after = syscalls::boot_ticks();
-        let child_stdio = &pipes.child_stdio;
-        let report_file = report.as_ref();
-        let context =
-            SpawnContext { host: self, launch, path: &path, cwd, child_stdio, report: report_file };
-        let marker = strings.marker();
-        let CreatedProcess { spawned, tag, job_resources } = context.create(strings)?;
+        let resources = self.create_sandbox_resources(launch)?;
+        let request = SpawnRequest {
+            path,
+            argv,
+            env: build_env(launch, resources.temporary())?,
+            terminal: pipes.child_stdio.terminal().cloned(),
+            tag: self.new_tag(),
+            sandbox: self.sandbox_rules(&resources, &launch.sandbox),
+        };
+        let files = pipes.child_stdio.files(cwd, report.as_ref().map(PipelineReport::file));
+        let created = self.create_leader(&request, files, &resources);
+        let (spawned, namespace) = created.map_err(|failure| {
+            if failure.step == SpawnStep::Request {
+                self.end_unanswered(launch, &pipes.child_stdio);
+            }
+            explain_failure(failure, launch, &request.path, cwd)
+        })?;
+        let resources = JobResources::new(namespace, resources);
         let (child, pidfd) = tree_members::watch_for_exit(spawned).map_err(system)?;
-        let evidence = TreeEvidence { tag, marker, files: pipes.child_stdio.fd_names() };
+        let marker = find_marker(launch);
+        let evidence =
+            TreeEvidence { tag: request.tag, marker, files: pipes.child_stdio.fd_names() };
         let keep = launch.keep_as.as_deref().zip(self.keeper());
         let keep = keep.map(|(name, keeper)| (name, KeptJob::create(keeper)));
         let identity =
             TreeIdentity::new(Arc::clone(self.trees()), child.pid(), started_after, evidence)
-                .with_resources(job_resources)
+                .with_resources(resources)
                 .with_keeper(keep.as_ref().map(|(_, kept)| Arc::clone(kept)));
         let identity = Arc::new(identity);
         let mut process = Process {
@@ -162,19 +175,63 @@ impl Host {
             stdin: pipes.stdin,
             report,
         };
-        if let Some((name, kept)) = keep
-            && let Err(errno) = process.register(name, &kept)
-        {
-            // Nobody knows of it, and it would not survive as its caller expects.
-            drop(process.tree.kill());
-            let why = format!("the keeper does not take it: {}", io::Error::from(errno));
-            return Err(StartError::System { program: to_text(&launch.program), why });
+        if let Some((name, kept)) = keep {
+            process.register_or_end(name, &kept, launch)?;
         }
         Ok(process)
+    }
+
+    /// Creates the leader with its sandbox and limits: by this process, or in namespaces by the
+    /// spawner.
+    fn create_leader(
+        &self,
+        request: &SpawnRequest,
+        files: ChildFiles<'_>,
+        resources: &SandboxResources,
+    ) -> Result<(SpawnedChild, Option<PidNamespace>), SpawnFailure> {
+        let cgroup = resources.open_cgroup().map_err(|errno| SpawnStep::Cgroup.failed(errno))?;
+        let cgroup = cgroup.as_ref().map(OwnedFd::as_fd);
+        match request.sandbox.backend {
+            Backend::Namespaces => {
+                let NamespacedLeader { leader, namespace } =
+                    self.spawner().create(request, files, cgroup)?;
+                self.defaults().check_job_score(leader.child.pid());
+                Ok((leader, Some(namespace)))
+            }
+            Backend::Landlock | Backend::Seccomp | Backend::Nothing => {
+                self.vfork_spawner().create(request, files, cgroup).map(|leader| (leader, None))
+            }
+        }
+    }
+
+    /// Ends the process of a launch that was not answered: the spawner may have died right after it
+    /// created one. The process is found by what it carries, since its pid is unknown.
+    fn end_unanswered(&self, launch: &ProcessLaunch, child_stdio: &ChildStdio) {
+        let marker = find_marker(launch);
+        let evidence = TreeEvidence { tag: None, marker, files: child_stdio.fd_names() };
+        let nobody = TreeIdentity::new(Arc::clone(self.trees()), Pid::INIT, 0, evidence);
+        nobody.mark_leader_reaped();
+        // A process that is left even so is ended with the server.
+        drop(ProcessTree::new(Arc::new(nobody)).kill());
     }
 }
 
 impl Process {
+    /// Registers the process with the keeper. After an error the process is ended: nobody knows of
+    /// it, and it would not survive as its caller expects.
+    fn register_or_end(
+        &mut self,
+        name: &str,
+        kept: &Arc<KeptJob>,
+        launch: &ProcessLaunch,
+    ) -> Result<(), StartError> {
+        self.register(name, kept).map_err(|errno| {
+            drop(self.tree.kill());
+            let why = format!("the keeper does not take it: {}", io::Error::from(errno));
+            StartError::System { program: to_text(&launch.command.program), why }
+        })
+    }
+
     /// Leaves a copy of everything that the next server needs with the keeper.
     fn register(&mut self, name: &str, kept: &Arc<KeptJob>) -> Result<(), Errno> {
         let identity = &self.tree.identity;
@@ -208,156 +265,73 @@ impl Process {
     }
 }
 
-/// A new process with the resources that are held for it.
-struct CreatedProcess {
-    spawned: SpawnedChild,
-    tag: Option<ProcessTag>,
-    job_resources: JobResources,
-}
-
-/// The inputs of creating one process.
-#[derive(Clone, Copy)]
-struct SpawnContext<'a> {
-    host: &'a Host,
-    launch: &'a ProcessLaunch,
-    path: &'a CString,
-    cwd: BorrowedFd<'a>,
-    child_stdio: &'a ChildStdio,
-    report: Option<&'a PipelineReport>,
-}
-
-impl SpawnContext<'_> {
-    /// Creates the process with its sandbox and limits: by this process, or in namespaces by the
-    /// spawner.
-    fn create(self, mut strings: ExecStrings) -> Result<CreatedProcess, StartError> {
-        let resources = self.host.create_sandbox_resources(self.launch)?;
-        let marker = strings.marker();
-        if let Some(temporary) = resources.temporary() {
-            strings.remove_agent_variables();
-            strings.set(TEMPORARY, temporary.as_os_str())?;
+/// Converts a failed step into an error.
+fn explain_failure(
+    SpawnFailure { step, errno }: SpawnFailure,
+    launch: &ProcessLaunch,
+    path: &CString,
+    cwd: BorrowedFd<'_>,
+) -> StartError {
+    if let Errno::MFILE | Errno::AGAIN = errno {
+        // This is independent of the step: each of them may need a file, or create a process.
+        return system_error(launch, &errno.into());
+    }
+    let why = || io::Error::from(errno).to_string();
+    match step {
+        SpawnStep::Program => explain(errno, launch, path, cwd),
+        SpawnStep::Directory => launch::bad_cwd(launch.cwd.path(), errno),
+        SpawnStep::Request | SpawnStep::Clone | SpawnStep::Files | SpawnStep::Session => {
+            StartError::System {
+                program: to_text(&launch.command.program),
+                why: format!("{}: {}", step.description(), why()),
+            }
         }
-        let request = SpawnRequest {
-            path: self.path.clone(),
-            argv: strings.argv,
-            env: strings.env,
-            terminal: self.child_stdio.terminal().cloned(),
-            tag: self.host.new_tag(),
-            sandbox: self.host.sandbox_rules(&resources, &self.launch.sandbox),
-        };
-        let (spawned, namespace) = self.spawn(&request, &resources).map_err(|failure| {
-            if failure.step == SpawnStep::Request {
-                self.end_unanswered(marker);
-            }
-            self.explain_failure(failure)
-        })?;
-        let job_resources = JobResources::new(namespace, resources);
-        Ok(CreatedProcess { spawned, tag: request.tag, job_resources })
-    }
-
-    fn spawn(
-        self,
-        request: &SpawnRequest,
-        resources: &SandboxResources,
-    ) -> Result<(SpawnedChild, Option<PidNamespace>), SpawnFailure> {
-        let cgroup = resources.open_cgroup().map_err(|errno| SpawnStep::Cgroup.failed(errno))?;
-        let cgroup = cgroup.as_ref().map(OwnedFd::as_fd);
-        let files = self.child_stdio.files(self.cwd, self.report.map(PipelineReport::file));
-        match request.sandbox.backend {
-            Backend::Namespaces => {
-                let NamespacedLeader { leader, namespace } =
-                    self.host.spawner().create(request, files, cgroup)?;
-                self.host.defaults().check_job_score(leader.child.pid());
-                Ok((leader, Some(namespace)))
-            }
-            Backend::Landlock | Backend::Seccomp | Backend::Nothing => self
-                .host
-                .vfork_spawner()
-                .create(request, files, cgroup)
-                .map(|leader| (leader, None)),
-        }
-    }
-
-    /// Ends the process of a launch that was not answered: the spawner may have died right after it
-    /// created one. The process is found by what it carries, since its pid is unknown.
-    fn end_unanswered(self, marker: Option<Vec<u8>>) {
-        let evidence = TreeEvidence { tag: None, marker, files: self.child_stdio.fd_names() };
-        let nobody = TreeIdentity::new(Arc::clone(self.host.trees()), Pid::INIT, 0, evidence);
-        nobody.mark_leader_reaped();
-        // A process that is left even so is ended with the server.
-        drop(ProcessTree::new(Arc::new(nobody)).kill());
-    }
-
-    fn explain(self, errno: Errno) -> StartError {
-        explain(errno, self.launch, self.path, self.cwd)
-    }
-
-    /// Converts a failed step into an error.
-    fn explain_failure(self, SpawnFailure { step, errno }: SpawnFailure) -> StartError {
-        if let Errno::MFILE | Errno::AGAIN = errno {
-            // This is independent of the step: each of them may need a file, or create a process.
-            return system_error(self.launch, &errno.into());
-        }
-        let why = || io::Error::from(errno).to_string();
-        match step {
-            SpawnStep::Program => self.explain(errno),
-            SpawnStep::Directory => launch::bad_cwd(self.launch.cwd.path(), errno),
-            SpawnStep::Request | SpawnStep::Clone | SpawnStep::Files | SpawnStep::Session => {
-                StartError::System {
-                    program: to_text(&self.launch.program),
-                    why: format!("{}: {}", step.description(), why()),
-                }
-            }
-            SpawnStep::Cgroup
-            | SpawnStep::Namespaces
-            | SpawnStep::UserMap
-            | SpawnStep::Network
-            | SpawnStep::Mounts
-            | SpawnStep::EnterDirectory
-            | SpawnStep::Processes
-            | SpawnStep::Limits
-            | SpawnStep::Capabilities
-            | SpawnStep::Privileges
-            | SpawnStep::Landlock
-            | SpawnStep::Filter => {
-                StartError::Confinement { what: step.description().to_owned(), why: why() }
-            }
+        SpawnStep::Cgroup
+        | SpawnStep::Namespaces
+        | SpawnStep::UserMap
+        | SpawnStep::Network
+        | SpawnStep::Mounts
+        | SpawnStep::EnterDirectory
+        | SpawnStep::Processes
+        | SpawnStep::Limits
+        | SpawnStep::Capabilities
+        | SpawnStep::Privileges
+        | SpawnStep::Landlock
+        | SpawnStep::Filter => {
+            StartError::Confinement { what: step.description().to_owned(), why: why() }
         }
     }
 }
 
-/// The strings of a launch in the form that the kernel takes.
-struct ExecStrings {
-    argv: Vec<CString>,
-    env: Vec<EnvVariable>,
+/// Returns the arguments with the program's own name, in the form that the kernel takes.
+fn build_argv(command: &CommandLine) -> Result<Vec<CString>, StartError> {
+    let name = command.arg0.as_ref().unwrap_or(&command.program);
+    let mut argv = vec![c_string(name.as_bytes().to_vec(), "the program's name")?];
+    for arg in &command.args {
+        argv.push(c_string(arg.as_bytes().to_vec(), "an argument")?);
+    }
+    Ok(argv)
 }
 
-impl ExecStrings {
-    fn from_launch(launch: &ProcessLaunch) -> Result<Self, StartError> {
-        let name = launch.arg0.as_ref().unwrap_or(&launch.program);
-        let mut argv = vec![c_string(name.as_bytes().to_vec(), "the program's name")?];
-        for arg in &launch.args {
-            argv.push(c_string(arg.as_bytes().to_vec(), "an argument")?);
-        }
-        Ok(Self { argv, env: launch.env.clone() })
+/// Returns the environment of the process. With a temporary directory of its own, `TMPDIR` names
+/// that, and the variables of [`AGENTS`] are removed.
+fn build_env(
+    launch: &ProcessLaunch,
+    temporary: Option<&Path>,
+) -> Result<Vec<EnvVariable>, StartError> {
+    let mut env = launch.env.clone();
+    if let Some(temporary) = temporary {
+        let is_replaced = |name: &OsStr| name == TEMPORARY || AGENTS.iter().any(|it| name == *it);
+        env.retain(|variable| !is_replaced(variable.name()));
+        env.push(EnvVariable::new(TEMPORARY, temporary)?);
     }
+    Ok(env)
+}
 
-    /// Removes the variables of [`AGENTS`].
-    fn remove_agent_variables(&mut self) {
-        self.env.retain(|variable| AGENTS.iter().all(|name| variable.name() != *name));
-    }
-
-    /// Sets a variable, and replaces any former value.
-    fn set(&mut self, name: &str, value: &OsStr) -> Result<(), StartError> {
-        self.env.retain(|variable| variable.name() != name);
-        self.env.push(EnvVariable::new(name, value)?);
-        Ok(())
-    }
-
-    /// Returns the whole variable that marks the tree.
-    fn marker(&self) -> Option<Vec<u8>> {
-        let is_marker = |variable: &&EnvVariable| variable.name() == JOB_VARIABLE;
-        self.env.iter().find(is_marker).map(|variable| variable.as_bytes().to_vec())
-    }
+/// Returns the whole variable that marks the tree.
+fn find_marker(launch: &ProcessLaunch) -> Option<Vec<u8>> {
+    let marker = launch.env.iter().find(|variable| variable.name() == JOB_VARIABLE);
+    marker.map(|variable| variable.as_bytes().to_vec())
 }
 
 fn c_string(bytes: Vec<u8>, what: &'static str) -> Result<CString, StartError> {
@@ -367,7 +341,7 @@ fn c_string(bytes: Vec<u8>, what: &'static str) -> Result<CString, StartError> {
 /// Returns the path to execute: `program` itself if it is a path, otherwise the first match in
 /// PATH.
 fn find_program(launch: &ProcessLaunch, cwd: BorrowedFd<'_>) -> Result<CString, StartError> {
-    let name = launch.program.as_bytes();
+    let name = launch.command.program.as_bytes();
     if name.contains(&b'/') {
         return c_string(name.to_vec(), "the program's name");
     }
@@ -375,7 +349,7 @@ fn find_program(launch: &ProcessLaunch, cwd: BorrowedFd<'_>) -> Result<CString, 
     for directory in search_path(launch).as_bytes().split(|byte| *byte == b':') {
         let directory =
             if directory.is_empty() { OsStr::new(".") } else { OsStr::from_bytes(directory) };
-        let path = Path::new(directory).join(&launch.program);
+        let path = Path::new(directory).join(&launch.command.program);
         match check_executable(&path, cwd) {
             Ok(()) => return c_string(path.into_os_string().into_vec(), "PATH"),
             Err(errno) => denied |= errno == Errno::ACCESS,
@@ -416,11 +390,11 @@ fn explain(
         Errno::TOOBIG => StartError::TooLong { bytes: bytes_in(launch) },
         Errno::ACCESS | Errno::NOEXEC => not_executable(launch),
         Errno::NOENT if exists() && is_link() => StartError::System {
-            program: to_text(&launch.program),
+            program: to_text(&launch.command.program),
             why: "what it links to is not seen in the job's sandbox: see confinement.show".into(),
         },
         Errno::NOENT if exists() => StartError::System {
-            program: to_text(&launch.program),
+            program: to_text(&launch.command.program),
             why: "the interpreter that it names (its #! line, or its loader) does not exist".into(),
         },
         Errno::NOENT | Errno::NOTDIR => not_found(launch),
@@ -430,20 +404,20 @@ fn explain(
 
 fn bytes_in(launch: &ProcessLaunch) -> usize {
     let env = launch.env.iter().map(|variable| variable.as_bytes().len() + 1);
-    let args = launch.args.iter().map(|arg| arg.len() + 1);
-    launch.program.len() + 1 + env.sum::<usize>() + args.sum::<usize>()
+    let args = launch.command.args.iter().map(|arg| arg.len() + 1);
+    launch.command.program.len() + 1 + env.sum::<usize>() + args.sum::<usize>()
 }
 
 fn not_found(launch: &ProcessLaunch) -> StartError {
-    StartError::NotFound { program: to_text(&launch.program) }
+    StartError::NotFound { program: to_text(&launch.command.program) }
 }
 
 fn not_executable(launch: &ProcessLaunch) -> StartError {
-    StartError::NotExecutable { program: to_text(&launch.program) }
+    StartError::NotExecutable { program: to_text(&launch.command.program) }
 }
 
 fn system_error(launch: &ProcessLaunch, error: &io::Error) -> StartError {
-    let program = to_text(&launch.program);
+    let program = to_text(&launch.command.program);
     match Errno::from_io_error(error) {
         Some(Errno::MFILE) => StartError::System { program, why: describe_open_file_limit() },
         Some(_) | None => StartError::from_system(program, error),
@@ -548,7 +522,6 @@ mod tests {
     //! do.
 
     use std::collections::BTreeSet;
-    use std::ffi::OsString;
     use std::os::fd::AsRawFd as _;
     use std::os::unix::fs::PermissionsExt;
     use std::path::Path;
@@ -599,14 +572,11 @@ mod tests {
         let tag = host().tag();
         let path = EnvVariable::new("PATH", "/usr/local/bin:/usr/bin:/bin").unwrap();
         ProcessLaunch {
-            program: program.into(),
-            args: args.iter().map(OsString::from).collect(),
-            arg0: None,
+            command: CommandLine::direct(program, args),
             env: vec![path, tag.new_marker(JOBS.fetch_add(1, Ordering::Relaxed))],
             cwd: "/".into(),
             stdin: LaunchStdin::Null,
             streams: StreamMode::Separate,
-            report: ReportMode::None,
             sandbox: SandboxSpec::none(),
             keep_as: None,
         }
@@ -747,7 +717,8 @@ mod tests {
         let real = directory.path().canonicalize().unwrap();
         assert_eq!(run(&launch).await.1, format!("{}\n./here\n", real.display()));
 
-        let named = ProcessLaunch { arg0: Some("other".into()), ..sh("echo $0") };
+        let mut named = sh("echo $0");
+        named.command.arg0 = Some("other".into());
         assert_eq!(run(&named).await.1, "other\n");
     }
 
@@ -785,8 +756,8 @@ mod tests {
             let (_, stdout, _) = run(&with_stdin(stdin, launch("ls", &["/proc/self/fd"]))).await;
             assert_eq!(stdout.split_whitespace().collect::<Vec<_>>(), ["0", "1", "2", "3"]);
         }
-        let report =
-            ProcessLaunch { report: ReportMode::Pipeline, ..launch("ls", &["/proc/self/fd"]) };
+        let mut report = launch("ls", &["/proc/self/fd"]);
+        report.command.report = ReportMode::Pipeline;
         assert_eq!(run(&report).await.1.split_whitespace().last(), Some("61"));
     }
 
@@ -1173,12 +1144,8 @@ mod tests {
     /// Runs a text with bash and [`shell::build_invocation`]; also returns the codes that it
     /// reports.
     async fn run_text(text: &str) -> (ExitKind, Vec<i32>, String, String) {
-        let call = shell::build_invocation(&shell::ShellChoice::Path("/bin/bash".into()), text);
-        let mut launch = launch("", &[]);
-        launch.program = call.program;
-        launch.args = call.args;
-        launch.arg0 = call.arg0;
-        launch.report = call.report;
+        let command = shell::build_invocation("/bin/bash", text);
+        let launch = ProcessLaunch { command, ..launch("", &[]) };
         let mut process = host().spawn(&launch).unwrap();
         let report = process.report.take();
         let (stdout, stderr) =
@@ -1228,11 +1195,9 @@ mod tests {
             "printf() { :; }; echo a | cat",
         ] {
             let (status, _, stdout, stderr) = run_text(text).await;
-            let plain = run(&ProcessLaunch {
-                arg0: Some("bash".into()),
-                ..launch("/bin/bash", &["-c", text])
-            })
-            .await;
+            let mut plain = launch("/bin/bash", &["-c", text]);
+            plain.command.arg0 = Some("bash".into());
+            let plain = run(&plain).await;
             let same_streams = |a: &str, b: &str| {
                 a.lines().collect::<BTreeSet<_>>() == b.lines().collect::<BTreeSet<_>>()
             };

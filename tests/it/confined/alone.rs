@@ -1,6 +1,5 @@
 //! A test in a process of its own, and what such tests launch.
 
-use std::ffi::OsString;
 use std::future::Future;
 use std::path::Path;
 use std::process::Command;
@@ -12,7 +11,7 @@ use shellyard::confinement::{
     SandboxProfile,
 };
 use shellyard::process::{
-    EnvVariable, ExitKind, Host, LaunchStdin, OutputPipe, Process, ProcessLaunch, ReportMode,
+    CommandLine, EnvVariable, ExitKind, Host, LaunchStdin, OutputPipe, Process, ProcessLaunch,
     SandboxSpec, StreamMode,
 };
 use tempfile::TempDir;
@@ -111,14 +110,11 @@ impl ConfinedServer {
     ) -> ProcessLaunch {
         let marker = host().tag().new_marker(1);
         ProcessLaunch {
-            program: program.into(),
-            args: args.iter().map(OsString::from).collect(),
-            arg0: None,
+            command: CommandLine::direct(program, args),
             env: vec![EnvVariable::new("PATH", "/usr/local/bin:/usr/bin:/bin").unwrap(), marker],
             cwd: self.place.path().into(),
             stdin: LaunchStdin::Null,
             streams: StreamMode::Separate,
-            report: ReportMode::None,
             sandbox: SandboxSpec {
                 granted,
                 limits: ResourceLimits::NONE,

@@ -51,11 +51,8 @@ fn input_output_and_the_report_of_a_pipeline_are_connected() {
             for granted in BOTH {
                 let text = "read a; echo out $a; echo err >&2; echo 1 0 >&61";
                 let launch = server.launch(granted, "bash", &["-c", text]);
-                let launch = ProcessLaunch {
-                    stdin: LaunchStdin::Pipe,
-                    report: ReportMode::Pipeline,
-                    ..launch
-                };
+                let mut launch = ProcessLaunch { stdin: LaunchStdin::Pipe, ..launch };
+                launch.command.report = ReportMode::Pipeline;
                 let mut process = host().spawn(&launch).unwrap();
                 process.stdin.take().unwrap().write_all(b"in\n").await.unwrap();
                 let (out, err) = (process.stdout, process.stderr.unwrap());

@@ -28,8 +28,8 @@ use crate::confinement::{
 };
 use crate::sandbox::scratch::ScratchRoot;
 use crate::{
-    EnvVariable, Host, InputPipe, KeptProcess, LaunchStdin, LeaderProcess, OutputPipe, Process,
-    ProcessLaunch, ProcessTree, ReportMode, SandboxSpec, StreamMode, TerminalSize,
+    CommandLine, EnvVariable, Host, InputPipe, KeptProcess, LaunchStdin, LeaderProcess, OutputPipe,
+    Process, ProcessLaunch, ProcessTree, SandboxSpec, StreamMode, TerminalSize,
 };
 
 /// Starts a keeper whose server takes commands.
@@ -753,14 +753,11 @@ impl TestServer {
         }
         let is_kept = kind != "unkept";
         ProcessLaunch {
-            program: "sh".into(),
-            args: vec!["-c".into(), text.into()],
-            arg0: None,
+            command: CommandLine::direct("sh", ["-c", text]),
             env: vec![path, self.host.tag().new_marker(1)],
             cwd: if kind == "namespaces" { self.dir.join("workspace") } else { "/".into() }.into(),
             stdin,
             streams: StreamMode::Separate,
-            report: ReportMode::None,
             sandbox,
             keep_as: is_kept.then(|| name.to_owned()),
         }

@@ -255,7 +255,7 @@ fn program_paths(launch: &ProcessLaunch) -> Vec<PathBuf> {
         let around = around.filter(|around| !around.ends_with(".local")).map(Path::to_owned);
         [directory].into_iter().chain(around)
     };
-    let own = Path::new(&launch.program).to_owned();
+    let own = Path::new(&launch.command.program).to_owned();
     let all = std::env::split_paths(path).flat_map(with_prefix).chain([own]);
     all.filter(|path| path.is_absolute()).collect()
 }
