@@ -26,7 +26,7 @@ use crate::confinement::NetworkAccess;
 use crate::sandbox::{mounts, restrictions};
 use crate::spawner_wire::{self, ReceivedFiles, SpawnerNote, SpawnerRequest};
 use crate::syscalls::last_error;
-use crate::vfork_spawn::{CloneArgs, INTO_CGROUP, StackPool, spawn_sibling_and_wait};
+use crate::vfork_spawn::{CloneArgs, INTO_CGROUP, StackPool, VforkChild, spawn_sibling_and_wait};
 
 /// The first argument that makes the program a spawner.
 pub(crate) const SPAWNER_ARG: &str = "__spawner";
@@ -146,7 +146,6 @@ fn try_run_maker(
     let ruleset = ruleset.as_ref().map(OwnedFd::as_fd);
     let leader = spawn_sibling_and_wait(
         stacks,
-        run_leader,
         &LeaderContext { setup, standard, ruleset, notes: &files.notes },
     );
     // Both are sent now, so that the server need not wake up for each.
@@ -228,9 +227,11 @@ struct LeaderContext<'a> {
     notes: &'a OwnedFd,
 }
 
-fn run_leader(context: &LeaderContext<'_>) -> ! {
-    let Err(failure) = prepare_and_execute(context);
-    report_failure(context.notes, failure)
+impl VforkChild for LeaderContext<'_> {
+    fn run(&self) -> ! {
+        let Err(failure) = prepare_and_execute(self);
+        report_failure(self.notes, failure)
+    }
 }
 
 fn prepare_and_execute(context: &LeaderContext<'_>) -> Result<Infallible, SpawnFailure> {

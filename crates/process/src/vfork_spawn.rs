@@ -145,8 +145,7 @@ fn spawn_leader<'a>(
     if let Some(cgroup) = cgroup {
         context.setup.signals = ignored_signals();
         let table = context.setup.shares_files.map_or(0, |_| libc::CLONE_FILES);
-        let start = CloneEntry { entry: run_child, with: context };
-        if let Ok(created) = spawn_child_in_cgroup(stacks, cgroup, table, &start) {
+        if let Ok(created) = spawn_child_in_cgroup(stacks, cgroup, table, &*context) {
             return Ok(created);
         }
     }
@@ -156,15 +155,17 @@ fn spawn_leader<'a>(
     context.setup.signals = ALL_SIGNALS;
     let mut pidfd = -1;
     let flags = libc::CLONE_PIDFD | libc::SIGCHLD;
-    let pid = clone(stacks, flags, &CloneEntry { entry: run_child, with: context }, &mut pidfd)?;
+    let pid = clone(stacks, flags, &*context, &mut pidfd)?;
     Ok((pid, own_pidfd(pidfd)?))
 }
 
-fn run_child(context: &ChildContext<'_>) -> ! {
-    context.exists.store(true, Ordering::Release);
-    let Err(failure) = child_steps::run(&context.setup, context.ruleset);
-    context.failure.set(Some(failure));
-    exit_now(NOT_EXECUTED)
+impl VforkChild for ChildContext<'_> {
+    fn run(&self) -> ! {
+        self.exists.store(true, Ordering::Release);
+        let Err(failure) = child_steps::run(&self.setup, self.ruleset);
+        self.failure.set(Some(failure));
+        exit_now(NOT_EXECUTED)
+    }
 }
 
 // Low file numbers for new processes, for when the server has many files open.
@@ -307,11 +308,10 @@ const CLEAR_HANDLERS: u64 = 0x1_0000_0000;
 /// Set once the system has refused `clone3` itself: then it always does.
 static CLONE3_REFUSED: OnceLock<()> = OnceLock::new();
 
-/// The function of a process that lives in our memory: it must neither return nor panic.
-#[derive(Debug)]
-struct CloneEntry<'a, T> {
-    entry: fn(&T) -> !,
-    with: &'a T,
+/// The input of a process that lives in our memory until it executes its program.
+pub(crate) trait VforkChild {
+    /// Runs the process. Must not panic.
+    fn run(&self) -> !;
 }
 
 /// Creates a child in the cgroup of this directory and without our signal handlers; `table` is
@@ -319,11 +319,11 @@ struct CloneEntry<'a, T> {
 /// and some containers refuse this; then the child has to enter the cgroup by itself, which costs
 /// much more: the kernel first waits until every processor has left its current critical section,
 /// which takes milliseconds.
-fn spawn_child_in_cgroup<T>(
+fn spawn_child_in_cgroup<T: VforkChild>(
     stacks: &StackPool,
     cgroup: BorrowedFd<'_>,
     table: c_int,
-    start: &CloneEntry<'_, T>,
+    child: &T,
 ) -> Result<(Pid, OwnedFd), Errno> {
     if CLONE3_REFUSED.get().is_some() {
         return Err(Errno::NOSYS);
@@ -342,7 +342,7 @@ fn spawn_child_in_cgroup<T>(
     };
     let signals = BlockedSignals::block()?;
     // SAFETY: as in `clone`; the addresses in `args` are those of memory that lives as long.
-    let result = unsafe { processor::clone3(&args, begin::<T>, ptr::from_ref(start).cast()) };
+    let result = unsafe { processor::clone3(&args, begin::<T>, ptr::from_ref(child).cast()) };
     drop(signals);
     stacks.put_back(stack);
     let pid = parse_clone_result(result).inspect_err(|errno| {
@@ -355,25 +355,24 @@ fn spawn_child_in_cgroup<T>(
 
 /// Creates a child of our own parent in the same way. Only for the spawner and its descendants,
 /// which have one thread: memory that such a child allocates and does not free stays with them.
-pub(crate) fn spawn_sibling_and_wait<T>(
+pub(crate) fn spawn_sibling_and_wait(
     stacks: &StackPool,
-    entry: fn(&T) -> !,
-    with: &T,
+    child: &impl VforkChild,
 ) -> Result<Pid, Errno> {
-    clone(stacks, libc::CLONE_PARENT | libc::SIGCHLD, &CloneEntry { entry, with }, &mut -1)
+    clone(stacks, libc::CLONE_PARENT | libc::SIGCHLD, child, &mut -1)
 }
 
-fn clone<T>(
+fn clone<T: VforkChild>(
     stacks: &StackPool,
     flags: c_int,
-    start: &CloneEntry<'_, T>,
+    child: &T,
     pidfd: &mut RawFd,
 ) -> Result<Pid, Errno> {
     let stack = stacks.take()?;
     let signals = BlockedSignals::block()?;
-    let start = ptr::from_ref(start).cast_mut().cast();
+    let start = ptr::from_ref(child).cast_mut().cast();
     // SAFETY: the stack is writable, aligned, long enough, and grows down from its top. The stack
-    // and the entry live until the call returns, and by then the new process no longer uses them.
+    // and the input live until the call returns, and by then the new process no longer uses them.
     // The new process has its own file table, or unshares ours before it changes any file; it has
     // its own signals and directory; and it runs none of our handlers, since all signals are
     // blocked. This thread, whose thread-local memory the new process uses, is suspended meanwhile.
@@ -388,10 +387,10 @@ fn clone<T>(
     Some(number).filter(|number| *number > 0).and_then(Pid::from_raw).ok_or(error)
 }
 
-extern "C" fn begin<T>(start: *mut c_void) -> c_int {
-    // SAFETY: it points to the `CloneEntry` of this same type in the function that waits for us.
-    let start = unsafe { &*start.cast::<CloneEntry<'_, T>>() };
-    (start.entry)(start.with)
+extern "C" fn begin<T: VforkChild>(start: *mut c_void) -> c_int {
+    // SAFETY: it points to the input of this same type of the function that waits for us.
+    let child = unsafe { &*start.cast::<T>() };
+    child.run()
 }
 
 fn own_pidfd(pidfd: RawFd) -> Result<OwnedFd, Errno> {
@@ -866,10 +865,7 @@ mod tests {
         let child = host()
             .trees()
             .children
-            .create(|| {
-                let entry = CloneEntry { entry: run_child, with: &setup };
-                clone(&StackPool::default(), libc::SIGCHLD, &entry, &mut -1)
-            })
+            .create(|| clone(&StackPool::default(), libc::SIGCHLD, &setup, &mut -1))
             .unwrap();
         drop(theirs);
         let mut entered = String::new();
@@ -878,9 +874,11 @@ mod tests {
         assert_eq!(entered, created);
     }
 
-    fn run_child(setup: &ChildSetup<'_>) -> ! {
-        child_steps::run(setup, None).ok();
-        exit_now(1)
+    impl VforkChild for ChildSetup<'_> {
+        fn run(&self) -> ! {
+            child_steps::run(self, None).ok();
+            exit_now(1)
+        }
     }
 
     /// Runs hundreds at a time, while other threads allocate, come and go, and get signals.
