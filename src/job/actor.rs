@@ -23,7 +23,7 @@ use super::start::{self, build_launch};
 use super::state::{self, Effect, Event, Grace, Pace, State, Streams, TreeRemains};
 use super::watchdog::Watch;
 use crate::block_in_place;
-use crate::journal::JournalError;
+use crate::journal::{JournalError, JournalTicket};
 use crate::outcome::{JobEnding, KillNote, Outcome, ResourceUsage, SIGTERM, StartError};
 use crate::process::{PipelineReport, Process, ProcessTree, RecentStart, TerminalSize};
 use crate::spec::Stdin;
@@ -116,9 +116,10 @@ impl Actor for JobActor {
         job: &mut Job,
     ) -> Result<(), ActorProcessingErr> {
         let myself = Address::new(myself);
-        match job.resumed.take() {
-            Some(process) => job.resume(*process, &myself),
-            None => job.start_when_recorded(&myself).await,
+        match (job.resumed.take(), job.guard.start_record.take()) {
+            (Some(process), _) => job.resume(*process, &myself),
+            (None, Some(record)) => job.start_when_recorded(record, &myself).await,
+            (None, None) => job.start(&myself),
         }
         Ok(())
     }
@@ -187,8 +188,7 @@ impl Actor for JobActor {
 impl Job {
     /// Starts the process once the journal says that it is being started: after a crash a job that
     /// may have run is not run again.
-    async fn start_when_recorded(&mut self, myself: &Address) {
-        let Some(record) = self.guard.start_record.take() else { return self.start(myself) };
+    async fn start_when_recorded(&mut self, record: JournalTicket, myself: &Address) {
         let mut written = Box::pin(record.written_soon());
         // A journal that cannot be written reports its state itself, and holds no job up.
         match timeout(SHORT_RECORD_TIME, &mut written).await {
