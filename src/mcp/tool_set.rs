@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use rmcp::ErrorData;
-use rmcp::model::{CallToolResponse, ContentBlock, JsonObject, MetaObject, Tool};
+use rmcp::model::{CallToolResponse, CallToolResult, ContentBlock, JsonObject, MetaObject, Tool};
 use serde_json::Value;
 
 use super::approvals::question_result;
@@ -185,20 +185,37 @@ impl ToolName {
         if sets_budget { definition.with_meta(build_result_size_meta()) } else { definition }
     }
 
-    pub(crate) async fn call(
+    /// Calls the tool and returns its result, with secrets masked and within the call's budget. If
+    /// the caller's role does not allow it, the result says so and nothing is done.
+    pub(super) async fn call(
         self,
         call: ToolCall<'_>,
         arguments: Option<JsonObject>,
-    ) -> Result<ToolResponse, ToolError> {
-        let mut args = Args::new(arguments, self.spec().fields)?;
-        args.whole(TokenBudget::ARGUMENT, TokenBudget::BOUNDS)?;
-        match self {
-            Self::RunCommand => run_command::call(call, args).await,
-            Self::WaitJobs => wait_jobs::call(call, args).await.map(ToolResponse::Reply),
-            Self::ReadOutput => read_output::call(call, args).await.map(ToolResponse::Reply),
-            Self::ListJobs => list_jobs::call(call, args).await.map(ToolResponse::Reply),
-            Self::SendInput => send_input::call(call, args).await.map(ToolResponse::Reply),
-            Self::StopJobs => stop_jobs::call(call, args).await.map(ToolResponse::Reply),
+    ) -> CallToolResponse {
+        if !OfferedTool::Native(self).is_allowed_for(call.client.caller().role) {
+            let refused = ToolError::ReadOnly { tool: self.name() }.into_reply();
+            return refused.into_result(call.settings.result_format).into();
+        }
+        let run = async {
+            let mut args = Args::new(arguments, self.spec().fields)?;
+            args.whole(TokenBudget::ARGUMENT, TokenBudget::BOUNDS)?;
+            match self {
+                Self::RunCommand => run_command::call(call, args).await,
+                Self::WaitJobs => wait_jobs::call(call, args).await.map(ToolResponse::Reply),
+                Self::ReadOutput => read_output::call(call, args).await.map(ToolResponse::Reply),
+                Self::ListJobs => list_jobs::call(call, args).await.map(ToolResponse::Reply),
+                Self::SendInput => send_input::call(call, args).await.map(ToolResponse::Reply),
+                Self::StopJobs => stop_jobs::call(call, args).await.map(ToolResponse::Reply),
+            }
+        };
+        match reply_or_failure(self.name(), run).await {
+            ToolResponse::Reply(reply) => {
+                let notice = report_unreported(call).await;
+                call.result_with_notice(reply, notice.as_deref()).into()
+            }
+            ToolResponse::Task(job) => tasks::create(call, &job).await.into(),
+            ToolResponse::Ask(question) => question_result(&question).into(),
+            ToolResponse::Parked(parked) => tasks::create_parked(call, &parked).into(),
         }
     }
 }
@@ -216,51 +233,6 @@ fn build_result_size_meta() -> MetaObject {
     let largest = TokenBudget::from_tokens(*TokenBudget::BOUNDS.end()).bytes();
     let characters = largest.min(MAX_RESULT_CHARS).into();
     MetaObject(JsonObject::from_iter([(RESULT_SIZE_KEY.to_owned(), characters)]))
-}
-
-/// Calls `tool` and returns its result, with secrets masked and within the call's budget. If the
-/// caller's role does not allow it, the result says so and nothing is done.
-pub(super) async fn call_tool(
-    tool: OfferedTool,
-    call: ToolCall<'_>,
-    arguments: Option<JsonObject>,
-) -> CallToolResponse {
-    let format = call.settings.result_format;
-    let redactor = call.client.redactor();
-    let is_allowed = tool.is_allowed_for(call.client.caller().role);
-    let forbidden = (!is_allowed).then_some(ToolError::ReadOnly { tool: tool.name() });
-    match (tool, forbidden) {
-        (OfferedTool::Native(_), Some(error)) => error.into_reply().into_result(format).into(),
-        (OfferedTool::Dialect(_), Some(error)) => {
-            DialectReply::failure(error.to_string()).into_result().into()
-        }
-        (OfferedTool::Native(tool), None) => {
-            match reply_or_failure(tool.name(), tool.call(call, arguments)).await {
-                ToolResponse::Reply(reply) => {
-                    let notice = report_unreported(call).await;
-                    call.result_with_notice(reply, notice.as_deref()).into()
-                }
-                ToolResponse::Task(job) => tasks::create(call, &job).await.into(),
-                ToolResponse::Ask(question) => question_result(&question).into(),
-                ToolResponse::Parked(parked) => tasks::create_parked(call, &parked).into(),
-            }
-        }
-        (OfferedTool::Dialect(tool), None) => {
-            let arguments = arguments.unwrap_or_default();
-            let reply = dialect_reply_or_failure(tool.name(), tool.call(call, arguments)).await;
-            let mut result = reply.masked(&redactor).into_result();
-            if let Some(notice) = report_unreported(call).await {
-                let notice = redactor.mask_text(&notice);
-                // Some clients show nothing but structured content.
-                if let Some(Value::Object(fields)) = &mut result.structured_content {
-                    fields.insert("notice".into(), notice.as_ref().into());
-                }
-                // A block of its own, after those that the dialect's document describes.
-                result.content.push(ContentBlock::text(notice));
-            }
-            result.into()
-        }
-    }
 }
 
 /// Returns the lines about jobs whose calls this client gave up, without those that this call is
@@ -377,7 +349,34 @@ impl DialectTool {
         tool.with_annotations(self.effect().annotations())
     }
 
-    pub(crate) async fn call(self, call: ToolCall<'_>, arguments: JsonObject) -> DialectReply {
+    /// Calls the tool and returns its result, with secrets masked. If the caller's role does not
+    /// allow it, the result says so and nothing is done.
+    pub(super) async fn call(
+        self,
+        call: ToolCall<'_>,
+        arguments: Option<JsonObject>,
+    ) -> CallToolResult {
+        let redactor = call.client.redactor();
+        if !OfferedTool::Dialect(self).is_allowed_for(call.client.caller().role) {
+            let refused = ToolError::ReadOnly { tool: self.name() };
+            return DialectReply::failure(refused.to_string()).into_result();
+        }
+        let run = self.run(call, arguments.unwrap_or_default());
+        let reply = dialect_reply_or_failure(self.name(), run).await;
+        let mut result = reply.masked(&redactor).into_result();
+        if let Some(notice) = report_unreported(call).await {
+            let notice = redactor.mask_text(&notice);
+            // Some clients show nothing but structured content.
+            if let Some(Value::Object(fields)) = &mut result.structured_content {
+                fields.insert("notice".into(), notice.as_ref().into());
+            }
+            // A block of its own, after those that the dialect's document describes.
+            result.content.push(ContentBlock::text(notice));
+        }
+        result
+    }
+
+    async fn run(self, call: ToolCall<'_>, arguments: JsonObject) -> DialectReply {
         match self {
             Self::Shell => shell::call(call, arguments).await,
             Self::Execute => execute::call(call, arguments).await,
