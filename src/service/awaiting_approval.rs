@@ -190,7 +190,8 @@ impl TenantClient {
         let job = self.service.job_numbers.next_job(self.caller.tenant);
         let since = Instant::now();
         // Resolved now: the answer may come from a caller with another directory.
-        submission.cwd = self.resolve_directory(submission.cwd, submission.within);
+        let given = self.resolve_directory(submission.cwd, submission.within);
+        submission.cwd = Some(self.service.defaults().cwd.join(given.unwrap_or_default()));
         let parked =
             ParkedSubmission { job, question, since, state: ParkedState::Open, submission };
         self.service.parked.with_tenant(job.tenant(), |all| {

@@ -10,6 +10,7 @@ use crate::outcome::{LimitKind, Outcome, StopBy};
 use crate::output::redaction::Redactor;
 use crate::output::{PageEnd, PageRequest};
 use crate::policy::Policy;
+use crate::policy::rules::parse_patterns;
 use crate::spec::{JobProgram, LargeOutput, RunLimits, Stdin, Stream, StreamMode};
 
 const LONG: Duration = Duration::from_secs(60);
@@ -473,4 +474,24 @@ async fn a_drain_lets_jobs_finish_and_can_be_undone() {
     service.drain(Duration::ZERO, Duration::ZERO).await;
     service.end_drain(CallerIdentity::LOCAL).await;
     assert_eq!(client(&service).submit(shell("echo no")).await.unwrap_err().code(), "draining");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_approved_job_runs_where_it_was_asked_for() {
+    let [here, elsewhere] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let mut settings = settings(1);
+    settings.rules.policy.ask = parse_patterns("policy.ask", ["pwd"]).unwrap();
+    settings.defaults.cwd = here.path().to_owned();
+    let service = JobService::open(settings).await.unwrap();
+    let asker = client(&service);
+    let SubmitOutcome::Ask(question) = asker.submit_or_ask(shell("pwd")).await.unwrap() else {
+        panic!("nobody was asked");
+    };
+    let parked = asker.park(shell("pwd"), question);
+    let id = parked.job;
+    let other = client(&service).with_directory(elsewhere.path().into());
+    other.answer_parked(parked, Ok(Consent::Once)).await;
+    let job = asker.find(id).await.unwrap();
+    wait_for_end(&job).await;
+    assert_eq!(text(&job), format!("{}\n", here.path().display()));
 }
