@@ -86,7 +86,8 @@ impl ProcessTree {
     /// ending, and then for up to three times `KILL_LIMIT`.
     ///
     /// Returns the processes that are still alive, by a last scan and by the list of the cgroup:
-    /// none, unless a process is stuck in the kernel or belongs to another user.
+    /// none, unless a process is stuck in the kernel, belongs to another user, or keeps starting
+    /// others faster than they are found.
     #[must_use = "the returned processes are still alive"]
     pub fn kill(&self) -> Vec<u32> {
         self.identity.query_resources(JobResources::kill_processes);
@@ -285,7 +286,7 @@ impl ProcessTree {
             }
             let is_changing = match self.find_adopted() {
                 AdoptedMembers::Members(missed) => return missed,
-                AdoptedMembers::Changing => true,
+                AdoptedMembers::Changing(_) => true,
                 AdoptedMembers::None | AdoptedMembers::NotListed => false,
             };
             // The namespace knows better: one scan may miss a process that is just passing to its
@@ -331,21 +332,23 @@ impl ProcessTree {
             self.identity.trees.children.reap_adopted(&pids);
             known_dead = dead;
         }
-        AdoptedMembers::Changing
+        AdoptedMembers::Changing(known_dead.into_iter().collect())
     }
 
     /// Kills the processes that scans of all processes miss (see [`ProcessTree::find_adopted`]).
-    /// Returns the processes that are still alive after [`KILL_LIMIT`].
+    /// Returns the processes that are still alive after [`KILL_LIMIT`]; if children end faster than
+    /// they are read until then, those that ended last, since their own children may be alive.
     fn kill_adopted(&self) -> Vec<u32> {
         let deadline = Instant::now() + KILL_LIMIT;
         loop {
-            let members = match self.find_adopted() {
+            let (members, ended) = match self.find_adopted() {
                 AdoptedMembers::None | AdoptedMembers::NotListed => return Vec::new(),
-                AdoptedMembers::Members(members) => members,
-                AdoptedMembers::Changing => Vec::new(),
+                AdoptedMembers::Members(members) => (members, Vec::new()),
+                AdoptedMembers::Changing(ended) => (Vec::new(), ended),
             };
             if Instant::now() >= deadline {
-                return members.iter().map(|stat| pid_number(stat.pid)).collect();
+                let alive = members.iter().map(|stat| stat.pid).chain(ended);
+                return alive.map(pid_number).collect();
             }
             for stat in &members {
                 // It is gone already, or not ours to signal; the next reading shows which.
@@ -511,8 +514,8 @@ enum AdoptedMembers {
     Members(Vec<ProcStat>),
     /// The kernel does not list our children.
     NotListed,
-    /// Children end faster than they are read.
-    Changing,
+    /// Children end faster than they are read; those that ended last.
+    Changing(Vec<Pid>),
 }
 
 /// `true` for signals after which a stopped process must stay stopped, or that need no waking.

@@ -227,7 +227,7 @@ impl TreeIdentity {
 
     /// Reads the children of the server that it did not create. Returns those for which `select` is
     /// true and that belong to this tree, and the pids of those that are not selected, or that ended
-    /// before their tree was known.
+    /// before their tree was known. Children of other trees are in neither.
     ///
     /// # Errors
     /// If the kernel does not list children.
@@ -241,13 +241,14 @@ impl TreeIdentity {
         let mut members = Vec::new();
         let mut unselected = HashSet::new();
         for pid in children {
-            let Some(stat) = processes::stat(pid).filter(&select) else {
+            let Some(stat) = processes::stat(pid) else {
                 unselected.insert(pid);
                 continue;
             };
             match self.trees.owner_of(&stat, &adopted) {
-                Some(tree) if tree == self.id => members.push(stat),
-                Some(_) => {}
+                Some(tree) if tree != self.id => {}
+                Some(_) | None if !select(&stat) => drop(unselected.insert(pid)),
+                Some(_) => members.push(stat),
                 // A process that ends meanwhile shows no owner any more.
                 None if processes::is_alive(stat.key()) => {}
                 None => drop(unselected.insert(pid)),
