@@ -239,12 +239,14 @@ impl ServerSupervision {
     fn forward_or_delay(&mut self, signal: i32) -> Option<KeeperAction> {
         match self.phase {
             Phase::Ready => return Some(KeeperAction::ForwardSignal(signal)),
-            // SIGQUIT is dropped: it would end the server that starts.
-            Phase::Starting { .. } | Phase::Pausing { .. } if signal == libc::SIGQUIT => {}
-            Phase::Starting { .. } | Phase::Pausing { .. } => {
+            // SIGQUIT is dropped: the next server would end by it as soon as it is ready. After a stop
+            // the others would only hold up the end.
+            Phase::Starting { .. } | Phase::Pausing { .. }
+                if signal != libc::SIGQUIT && self.stop == StopProgress::NotRequested =>
+            {
                 self.delayed_signals.insert(signal);
             }
-            Phase::Over => {}
+            Phase::Starting { .. } | Phase::Pausing { .. } | Phase::Over => {}
         }
         None
     }
@@ -821,6 +823,12 @@ mod tests {
             (4, KeeperInput::ServerReady, None),
             (4, KeeperInput::TimePassed, forward(libc::SIGTERM)),
             (4, KeeperInput::TimePassed, None),
+        ]);
+        check(&[
+            (0, KeeperInput::StopSignal(libc::SIGTERM), forward(libc::SIGTERM)),
+            (1, KeeperInput::OtherSignal(libc::SIGUSR2), None),
+            (2, KeeperInput::ServerReady, None),
+            (3, KeeperInput::TimePassed, None),
         ]);
     }
 
