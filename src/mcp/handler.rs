@@ -31,7 +31,7 @@ use super::server_info::{
 };
 use super::settings::McpSettings;
 use super::subscriptions::{Notifier, Subscriptions};
-use super::tool_set::{OfferedTool, ToolSet};
+use super::tool_set::ToolSet;
 use super::tools::{CallTurn, ToolCall};
 use super::{resources, server_info, tasks};
 use crate::ids::{CallerSession, TenantId};
@@ -211,10 +211,7 @@ impl ServerHandler for Handler {
             // Only calls that start jobs must keep their order.
             CallTurn::end(&context);
         }
-        let mut response = match tool {
-            OfferedTool::Native(tool) => tool.call(call, arguments).await,
-            OfferedTool::Dialect(tool) => tool.call(call, arguments).await.into(),
-        };
+        let mut response = tool.call(call, arguments).await;
         record_job(client, &context);
         if let Some(meta) = response_meta(&mut response) {
             self.stamp_modern(&context, meta);

@@ -133,6 +133,27 @@ impl OfferedTool {
         }
     }
 
+    /// Calls the tool and returns its result, with secrets masked. If the caller's role does not
+    /// allow it, the result says so and nothing is done.
+    pub(super) async fn call(
+        self,
+        call: ToolCall<'_>,
+        arguments: Option<JsonObject>,
+    ) -> CallToolResponse {
+        if !self.is_allowed_for(call.client.caller().role) {
+            let refused = ToolError::ReadOnly { tool: self.name() };
+            return match self {
+                Self::Native(_) => refused.into_reply().into_result(call.settings.result_format),
+                Self::Dialect(_) => DialectReply::failure(refused.to_string()).into_result(),
+            }
+            .into();
+        }
+        match self {
+            Self::Native(tool) => tool.call(call, arguments).await,
+            Self::Dialect(tool) => tool.call(call, arguments).await.into(),
+        }
+    }
+
     fn definition(self, settings: &DialectSettings) -> Tool {
         match self {
             Self::Native(tool) => tool.definition(),
@@ -185,17 +206,9 @@ impl ToolName {
         if sets_budget { definition.with_meta(build_result_size_meta()) } else { definition }
     }
 
-    /// Calls the tool and returns its result, with secrets masked and within the call's budget. If
-    /// the caller's role does not allow it, the result says so and nothing is done.
-    pub(super) async fn call(
-        self,
-        call: ToolCall<'_>,
-        arguments: Option<JsonObject>,
-    ) -> CallToolResponse {
-        if !OfferedTool::Native(self).is_allowed_for(call.client.caller().role) {
-            let refused = ToolError::ReadOnly { tool: self.name() }.into_reply();
-            return refused.into_result(call.settings.result_format).into();
-        }
+    /// Calls the tool for a caller who may. Returns its result, with secrets masked and within the
+    /// call's budget.
+    async fn call(self, call: ToolCall<'_>, arguments: Option<JsonObject>) -> CallToolResponse {
         let run = async {
             let mut args = Args::new(arguments, self.spec().fields)?;
             args.whole(TokenBudget::ARGUMENT, TokenBudget::BOUNDS)?;
@@ -349,18 +362,9 @@ impl DialectTool {
         tool.with_annotations(self.effect().annotations())
     }
 
-    /// Calls the tool and returns its result, with secrets masked. If the caller's role does not
-    /// allow it, the result says so and nothing is done.
-    pub(super) async fn call(
-        self,
-        call: ToolCall<'_>,
-        arguments: Option<JsonObject>,
-    ) -> CallToolResult {
+    /// Calls the tool for a caller who may. Returns its result, with secrets masked.
+    async fn call(self, call: ToolCall<'_>, arguments: Option<JsonObject>) -> CallToolResult {
         let redactor = call.client.redactor();
-        if !OfferedTool::Dialect(self).is_allowed_for(call.client.caller().role) {
-            let refused = ToolError::ReadOnly { tool: self.name() };
-            return DialectReply::failure(refused.to_string()).into_result();
-        }
         let run = self.run(call, arguments.unwrap_or_default());
         let reply = dialect_reply_or_failure(self.name(), run).await;
         let mut result = reply.masked(&redactor).into_result();
