@@ -18,8 +18,20 @@ use crate::spec::{JobKey, JobKind, JobSpec};
 use crate::telemetry::{ActorKind, LoggedCommand, events};
 
 impl Supervision {
-    /// Accepts a job, which then waits for its turn.
-    pub(super) fn accept(&mut self, request: SubmitRequest) -> Result<AcceptedJob, SubmitRefusal> {
+    /// Accepts a job, and starts every job whose turn it is then, also after a refusal.
+    pub(super) async fn accept(
+        &mut self,
+        request: SubmitRequest,
+        myself: &Address,
+    ) -> Result<AcceptedJob, SubmitRefusal> {
+        let accepted = self.enlist(request);
+        let new = accepted.as_ref().ok().map(|accepted| accepted.job.id());
+        self.dispatch_with(new, myself).await;
+        accepted.map(|job| self.record_waiting(job))
+    }
+
+    /// Creates a job, which then waits for its turn.
+    fn enlist(&mut self, request: SubmitRequest) -> Result<AcceptedJob, SubmitRefusal> {
         let SubmitRequest { id, spec, cwd, variables, key, logged, on_end } = request;
         if let Some(key) = &key
             && let Some(job) = self.registry.find_key(id.tenant(), key)?
@@ -42,17 +54,6 @@ impl Supervision {
         self.registry.insert(job.clone(), key);
         self.watch(job.clone(), on_end);
         Ok(AcceptedJob { job, record })
-    }
-
-    /// Starts the job that was accepted just now, if it is its turn, and all others whose turn it is.
-    pub(super) async fn start_accepted(
-        &mut self,
-        accepted: Result<AcceptedJob, SubmitRefusal>,
-        myself: &Address,
-    ) -> Result<AcceptedJob, SubmitRefusal> {
-        let new = accepted.as_ref().ok().map(|accepted| accepted.job.id());
-        self.dispatch_with(new, myself).await;
-        accepted.map(|job| self.record_waiting(job))
     }
 
     /// Records what a job that waits needs for its start, so that a later server can start it.

@@ -148,8 +148,7 @@ impl Actor for SupervisorActor {
         let myself = Address::new(myself);
         match message.into_inner() {
             SupervisorMsg::Submit(request, reply) => {
-                let accepted = supervision.accept(*request);
-                reply.send(supervision.start_accepted(accepted, &myself).await).ok();
+                reply.send(supervision.accept(*request, &myself).await).ok();
             }
             SupervisorMsg::Find(id, reply) => {
                 reply.send(supervision.registry.find(id).cloned()).ok();
