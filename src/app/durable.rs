@@ -218,7 +218,8 @@ impl KeeperLink {
         let link = self.clone();
         let on_signal =
             run_on_signal(SignalKind::user_defined2(), move || link.clone().upgrade_on_signal());
-        // First: a keeper that knows the server to be ready forwards the signal, which would end it.
+        // Handled before the server reports that it is ready: from then on the keeper forwards SIGUSR2,
+        // whose default action would end the server.
         tokio::spawn(on_signal.map_err(AppError::Signals)?);
         let Some(keeper) = self.client.clone() else { return Ok(()) };
         keeper.set_ready().map_err(AppError::Keeper)?;

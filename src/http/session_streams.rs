@@ -155,9 +155,11 @@ impl SessionStreams {
         match self.find_request_stream(&message) {
             Some(number) if is_reply(&message) => {
                 if let Some(mut stream) = self.requests.remove(&number) {
-                    let is_small = fits_into(&message, MAX_KEPT_SENT);
+                    // Without an event before the reply, a client knows none from which to go on.
+                    let is_resumable = self.primed.0 || stream.events.last > 0;
+                    let is_small = is_resumable && fits_into(&message, MAX_KEPT_SENT);
                     stream.events.send(message);
-                    if is_small || !stream.events.is_sent() {
+                    if is_small || is_resumable && !stream.events.is_sent() {
                         self.keep_finished(number, stream.events, now);
                     }
                 }
@@ -171,12 +173,9 @@ impl SessionStreams {
         }
     }
 
-    /// Keeps a stream that has ended, if a client can know an event before the reply. If there are too
-    /// many, one whose reply was sent makes room for others, and the oldest for one that was not sent.
+    /// Keeps a stream that has ended. If there are too many, one whose reply was sent makes room for
+    /// others, and the oldest for one that was not sent.
     fn keep_finished(&mut self, number: u64, mut events: EventStream, now: Instant) {
-        if !self.primed.0 && events.last == 1 {
-            return;
-        }
         events.client = None;
         self.drop_expired(now);
         if self.finished.len() == MAX_FINISHED {

@@ -116,10 +116,12 @@ impl Actor for JobActor {
         job: &mut Job,
     ) -> Result<(), ActorProcessingErr> {
         let myself = Address::new(myself);
-        match (job.resumed.take(), job.guard.start_record.take()) {
-            (Some(process), _) => job.resume(*process, &myself),
-            (None, Some(record)) => job.start_when_recorded(record, &myself).await,
-            (None, None) => job.start(&myself),
+        if let Some(process) = job.resumed.take() {
+            job.resume(*process, &myself);
+        } else if let Some(record) = job.guard.start_record.take() {
+            job.start_when_recorded(record, &myself).await;
+        } else {
+            job.start(&myself);
         }
         Ok(())
     }

@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn however_many_wait_each_gets_its_process() {
+    async fn a_process_starts_on_the_pool_or_here() {
         let elsewhere = start_elsewhere(host(), build_launch("exit 3")).await.unwrap();
         let elsewhere = elsewhere.into_owned("sh".to_owned()).unwrap();
         assert!(host().is_quick_to_start(&build_launch("exit 4")), "its directory was seen");

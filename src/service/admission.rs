@@ -101,8 +101,8 @@ impl AdmissionControl {
     /// elsewhere by then.
     ///
     /// The job must run below `root`, if the tool is bound to a directory. `confinement_rules` are the
-    /// sandboxes of this host, for text that the policy cannot judge. `approval` was given for this
-    /// submission.
+    /// sandboxes of this host, for text that the policy cannot judge. `approval` is that of this
+    /// submission, if there is one.
     pub(super) async fn admit(
         &self,
         spec: &mut JobSpec,

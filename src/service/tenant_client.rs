@@ -149,13 +149,16 @@ impl TenantClient {
         {
             given = Some(home.join(below_home));
         }
-        let (Some(default), DirectoryScope::Anywhere) = (&self.caller.directory, within) else {
-            return given;
-        };
-        Some(given.map_or_else(|| default.to_path_buf(), |path| default.join(path)))
+        match (&self.caller.directory, within) {
+            (Some(default), DirectoryScope::Anywhere) => {
+                Some(given.map_or_else(|| default.to_path_buf(), |path| default.join(path)))
+            }
+            (None, _) | (Some(_), DirectoryScope::DefaultDirectory) => given,
+        }
     }
 
-    /// Accepts a job; `approval` is the user's approval of it, if it was asked for.
+    /// Accepts a job, in this caller's directory unless it names another; `approval` is the user's
+    /// approval of it, if it was asked for.
     pub(super) async fn admit(
         &self,
         mut submission: Submission,

@@ -78,9 +78,10 @@ pub(crate) fn execute(
         seccomp::install(&setup.filters).map_err(|error| SpawnStep::Filter.failed(error))?;
     }
     let ChildSetup { request, argv, env, .. } = setup;
-    // SAFETY: all strings are NUL-terminated and live as long as the request; both arrays end with a
-    // null pointer.
+    // SAFETY: `setup` borrows the request that owns all strings, each NUL-terminated; `pointers` ends
+    // both arrays with a null pointer.
     unsafe { libc::execve(request.path.as_ptr(), argv.as_ptr().cast(), env.as_ptr().cast()) };
+    // It returns only if it failed.
     Err(SpawnStep::Program.failed(last_error()))
 }
 
@@ -146,9 +147,9 @@ impl StandardFiles {
 pub(crate) struct ChildSetup<'a> {
     pub(crate) request: &'a SpawnRequest,
     pub(crate) files: ChildFiles<'a>,
-    /// The strings of the request in the form in which the kernel takes them. Private, so that they
-    /// are always those of a request that lives as long.
+    /// Pointers to the arguments in `request`, which is borrowed as long; set only by `prepare`.
     argv: Vec<*mut c_char>,
+    /// Pointers to the variables in `request`, likewise.
     env: Vec<*mut c_char>,
     pub(crate) filters: Arc<SeccompFilter>,
     /// The number of tasks that its user may have, if the kernel is to enforce it.

@@ -40,7 +40,7 @@ impl ShellChoice {
     }
 
     /// Returns the path of the shell that runs texts that were checked against policy rules.
-    fn judged_path(&self) -> &str {
+    fn choose_judged_path(&self) -> &str {
         match self {
             Self::Auto => BASH.as_deref().unwrap_or("/bin/sh"),
             Self::Path(path) => path,
@@ -73,7 +73,7 @@ pub fn build_invocation(path: &str, text: &str) -> CommandLine {
 /// dialect [`judged_dialect`] returns, without start-up files.
 #[must_use]
 pub fn build_judged_invocation(shell: &ShellChoice, text: &str) -> CommandLine {
-    let path = shell.judged_path();
+    let path = shell.choose_judged_path();
     let mut invocation = build_invocation(path, text);
     if dialect_of(path) == ShellDialect::Bash {
         invocation.args.splice(0..0, ["--noprofile".into(), "--norc".into()]);
@@ -93,7 +93,7 @@ pub enum ShellDialect {
 /// Returns the dialect in which a text that is checked against policy rules is read.
 #[must_use]
 pub fn judged_dialect(shell: &ShellChoice) -> ShellDialect {
-    dialect_of(shell.judged_path())
+    dialect_of(shell.choose_judged_path())
 }
 
 fn dialect_of(path: &str) -> ShellDialect {

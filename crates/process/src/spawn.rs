@@ -217,8 +217,8 @@ impl Host {
 }
 
 impl Process {
-    /// Registers the process with the keeper. After an error the process is ended: nobody knows of
-    /// it, and it would not survive as its caller expects.
+    /// Registers the process with the keeper, or ends it: without the keeper it would not survive as
+    /// its caller expects.
     fn register_or_end(
         &mut self,
         name: &str,

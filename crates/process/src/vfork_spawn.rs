@@ -308,9 +308,10 @@ const CLEAR_HANDLERS: u64 = 0x1_0000_0000;
 /// Set once the system has refused `clone3` itself: then it always does.
 static CLONE3_REFUSED: OnceLock<()> = OnceLock::new();
 
-/// The input of a process that lives in our memory until it executes its program.
+/// The input of a process that lives in our memory until it executes its program or ends.
 pub(crate) trait VforkChild {
-    /// Runs the process. Must not panic.
+    /// Runs the process in the memory of its parent, whose calling thread is suspended. Must not
+    /// panic. If the parent has other threads, it must also allocate nothing and take no lock.
     fn run(&self) -> !;
 }
 
@@ -388,7 +389,8 @@ fn clone<T: VforkChild>(
 }
 
 extern "C" fn begin<T: VforkChild>(start: *mut c_void) -> c_int {
-    // SAFETY: it points to the input of this same type of the function that waits for us.
+    // SAFETY: it points to the `T` that the suspended parent passed together with `begin::<T>`, and
+    // that lives until the parent's call returns.
     let child = unsafe { &*start.cast::<T>() };
     child.run()
 }
