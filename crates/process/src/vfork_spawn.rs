@@ -389,8 +389,7 @@ fn clone<T: VforkChild>(
 }
 
 extern "C" fn begin<T: VforkChild>(start: *mut c_void) -> c_int {
-    // SAFETY: it points to the `T` that the suspended parent passed together with `begin::<T>`, and
-    // that lives until the parent's call returns.
+    // SAFETY: the suspended parent passed this `T` with `begin::<T>`, and keeps it until we end.
     let child = unsafe { &*start.cast::<T>() };
     child.run()
 }
