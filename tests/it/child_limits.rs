@@ -108,3 +108,19 @@ fn a_hard_limit_that_is_lowered_while_the_server_runs_holds_for_its_jobs() {
         }
     }
 }
+
+#[test]
+fn a_pipeline_runs_under_a_limit_below_the_number_of_its_report() {
+    let mut shellyard = Launch::stdio().structured().config(UNCONFINED).start();
+    let server = shellyard.server_pid().to_string();
+    let limits = ["--nofile=60:60", "--pid", &server];
+    assert!(Command::new("prlimit").args(limits).status().expect("prlimit runs").success());
+    let reply =
+        shellyard.call("run_command", json!({"command": "ulimit -Hn; echo a | cat; (exit 3)"}));
+    assert_eq!(
+        (&reply["output"], &reply["exit_code"]),
+        (&json!("60\na\n"), &json!(3)),
+        "{}",
+        reply.0
+    );
+}

@@ -138,7 +138,11 @@ impl StandardFiles {
         for (number, file) in (0..).zip([stdin].into_iter().chain(outputs)) {
             duplicate_to(file.ok_or(Errno::BADF)?, number)?;
         }
-        files.report.map_or(Ok(()), |file| duplicate_to(file, REPORT_FD))
+        match files.report.map_or(Ok(()), |file| duplicate_to(file, REPORT_FD)) {
+            // So few files may be open that there is no such number: no report is better than no job.
+            Err(Errno::BADF) => Ok(()),
+            done => done,
+        }
     }
 }
 
