@@ -191,7 +191,8 @@ impl TenantClient {
         let since = Instant::now();
         // Resolved now: the answer may come from a caller with another directory.
         let given = self.resolve_directory(submission.cwd, submission.within);
-        submission.cwd = Some(self.service.defaults().cwd.join(given.unwrap_or_default()));
+        let default = &self.service.defaults().cwd;
+        submission.cwd = Some(given.map_or_else(|| default.clone(), |path| default.join(path)));
         let parked =
             ParkedSubmission { job, question, since, state: ParkedState::Open, submission };
         self.service.parked.with_tenant(job.tenant(), |all| {

@@ -479,9 +479,10 @@ async fn a_drain_lets_jobs_finish_and_can_be_undone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_approved_job_runs_where_it_was_asked_for() {
     let [here, elsewhere] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let directory = here.path().canonicalize().unwrap();
     let mut settings = settings(1);
     settings.rules.policy.ask = parse_patterns("policy.ask", ["pwd"]).unwrap();
-    settings.defaults.cwd = here.path().to_owned();
+    settings.defaults.cwd = directory.clone();
     let service = JobService::open(settings).await.unwrap();
     let asker = client(&service);
     let SubmitOutcome::Ask(question) = asker.submit_or_ask(shell("pwd")).await.unwrap() else {
@@ -493,5 +494,22 @@ async fn an_approved_job_runs_where_it_was_asked_for() {
     other.answer_parked(parked, Ok(Consent::Once)).await;
     let job = asker.find(id).await.unwrap();
     wait_for_end(&job).await;
-    assert_eq!(text(&job), format!("{}\n", here.path().display()));
+    assert_eq!(text(&job), format!("{}\n", directory.display()));
+}
+
+#[tokio::test]
+async fn an_approved_job_is_found_by_its_key() {
+    let mut settings = settings(1);
+    settings.rules.policy.ask = parse_patterns("policy.ask", ["echo *"]).unwrap();
+    let service = JobService::open(settings).await.unwrap();
+    let asker = client(&service);
+    let keyed = || Submission { key: Some("deploy".to_owned()), ..shell("echo once") };
+    let SubmitOutcome::Ask(question) = asker.submit_or_ask(keyed()).await.unwrap() else {
+        panic!("nobody was asked");
+    };
+    let parked = asker.park(keyed(), question);
+    let id = parked.job;
+    asker.answer_parked(parked, Ok(Consent::Tenant)).await;
+    let again = asker.submit(keyed()).await.unwrap();
+    assert_eq!(again.id(), id);
 }
