@@ -14,7 +14,7 @@ use crate::confinement::ResourceLimits;
 use crate::job_cgroup::JobCgroup;
 use crate::load::{self, HostLoad};
 use crate::processes::{self, ProcStat, ProcessKey, ProcessSnapshot, ProcessState, pid_number};
-use crate::sandbox::job_resources::{JobResources, KillMethod, Occupancy};
+use crate::sandbox::job_resources::{HIDDEN_PID, JobResources, KillMethod, Occupancy};
 use crate::syscalls::block_in_place;
 use crate::tree_activity::{
     InputActivity, InputWait, ProcessInfo, TreeActivity, TreeLoad, read_input_wait,
@@ -126,10 +126,11 @@ impl ProcessTree {
     }
 
     /// Returns the processes that are alive. If /proc shows none of them, returns those that the
-    /// kernel lists in the cgroup: while there are any, the tree is not over.
+    /// kernel lists in the cgroup: while there are any, the tree is not over. 0 stands for processes
+    /// that have no pid here, or that hand over faster than they are found.
     #[must_use]
     pub fn living_pids(&self) -> Vec<u32> {
-        let living = self.living_members();
+        let Some(living) = self.scan_members() else { return vec![HIDDEN_PID] };
         if living.is_empty() && self.identity.is_leader_reaped() {
             return self.cgroup_pids();
         }
@@ -276,17 +277,24 @@ impl ProcessTree {
 
     /// Returns the living processes that /proc shows. Closes the tree if it is empty.
     fn living_members(&self) -> Vec<ProcStat> {
+        self.scan_members().unwrap_or_default()
+    }
+
+    /// Returns the living processes that /proc shows, and closes the tree if there are none. `None`
+    /// if there may be some, but they hand over faster than they are found.
+    fn scan_members(&self) -> Option<Vec<ProcStat>> {
         let mut scans = 0;
         loop {
             let mut members = self.identity.members();
             members.retain(ProcStat::is_alive);
             scans += 1;
             if !members.is_empty() || !self.identity.is_leader_reaped() {
-                return members;
+                return Some(members);
             }
             let is_changing = match self.find_adopted() {
-                AdoptedMembers::Members(missed) => return missed,
-                AdoptedMembers::Changing(_) => true,
+                AdoptedMembers::Members(missed) => return Some(missed),
+                AdoptedMembers::Changing if scans == EMPTY_SCANS => return None,
+                AdoptedMembers::Changing => true,
                 AdoptedMembers::None | AdoptedMembers::NotListed => false,
             };
             // The namespace knows better: one scan may miss a process that is just passing to its
@@ -299,7 +307,7 @@ impl ProcessTree {
                 if self.cgroup_pids().is_empty() {
                     self.close();
                 }
-                return members;
+                return Some(members);
             }
             thread::sleep(SCAN_PAUSE);
         }
@@ -332,27 +340,29 @@ impl ProcessTree {
             self.identity.trees.children.reap_adopted(&pids);
             known_dead = dead;
         }
-        AdoptedMembers::Changing(known_dead.into_iter().collect())
+        AdoptedMembers::Changing
     }
 
     /// Kills the processes that scans of all processes miss (see [`ProcessTree::find_adopted`]).
-    /// Returns the processes that are still alive after [`KILL_LIMIT`]; if children end faster than
-    /// they are read until then, those that ended last, since their own children may be alive.
+    /// Returns the processes that are still alive after [`KILL_LIMIT`]; [`HIDDEN_PID`] if children
+    /// end faster than they are read until then, since their own children may be alive.
     fn kill_adopted(&self) -> Vec<u32> {
         let deadline = Instant::now() + KILL_LIMIT;
         loop {
-            let (members, ended) = match self.find_adopted() {
+            let is_late = Instant::now() >= deadline;
+            match self.find_adopted() {
                 AdoptedMembers::None | AdoptedMembers::NotListed => return Vec::new(),
-                AdoptedMembers::Members(members) => (members, Vec::new()),
-                AdoptedMembers::Changing(ended) => (Vec::new(), ended),
-            };
-            if Instant::now() >= deadline {
-                let alive = members.iter().map(|stat| stat.pid).chain(ended);
-                return alive.map(pid_number).collect();
-            }
-            for stat in &members {
-                // It is gone already, or not ours to signal; the next reading shows which.
-                processes::send_signal(stat, Signal::KILL).ok();
+                AdoptedMembers::Changing if is_late => return vec![HIDDEN_PID],
+                AdoptedMembers::Changing => {}
+                AdoptedMembers::Members(members) if is_late => {
+                    return members.iter().map(|stat| pid_number(stat.pid)).collect();
+                }
+                AdoptedMembers::Members(members) => {
+                    for stat in &members {
+                        // It is gone already, or not ours to signal; the next reading shows which.
+                        processes::send_signal(stat, Signal::KILL).ok();
+                    }
+                }
             }
             thread::sleep(SCAN_PAUSE);
         }
@@ -514,8 +524,8 @@ enum AdoptedMembers {
     Members(Vec<ProcStat>),
     /// The kernel does not list our children.
     NotListed,
-    /// Children end faster than they are read; those that ended last.
-    Changing(Vec<Pid>),
+    /// Children end faster than they are read.
+    Changing,
 }
 
 /// `true` for signals after which a stopped process must stay stopped, or that need no waking.

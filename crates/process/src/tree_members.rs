@@ -227,7 +227,8 @@ impl TreeIdentity {
 
     /// Reads the children of the server that it did not create. Returns those for which `select` is
     /// true and that belong to this tree, and the pids of those that are not selected, or that ended
-    /// before their tree was known. Children of other trees are in neither.
+    /// before their tree was known. Other children that are known to be of another tree are left
+    /// out.
     ///
     /// # Errors
     /// If the kernel does not list children.

@@ -383,8 +383,9 @@ impl JobResources {
     }
 }
 
-/// The pid that stands for processes which cannot be seen from this pid namespace.
-const HIDDEN_PID: u32 = 0;
+/// The pid that stands for processes which exist, but cannot be found by a number: they are not seen
+/// from this pid namespace, or hand over to others faster than they are found.
+pub(crate) const HIDDEN_PID: u32 = 0;
 
 /// The presence of processes in a job's pid namespace, apart from its init, or in its cgroup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
