@@ -8,7 +8,9 @@ use super::crashes::{check_server, end_server, start_loaded};
 use super::disturbance::{Disturbance, Victim, upgrade};
 use super::load::Load;
 use super::random::{Random, number_from_environment};
-use crate::harness::{Launch, Sandbox, eventually, output_of, private_dir, text};
+use crate::harness::{
+    Launch, Sandbox, SuspendedProcess, eventually, output_of, private_dir, signal, text,
+};
 
 #[test]
 fn no_job_and_no_byte_is_lost_by_upgrades_in_a_row() {
@@ -53,7 +55,7 @@ fn sigusr2_upgrades_too() {
 }
 
 #[test]
-fn sigusr2_during_an_upgrade_causes_another_one() {
+fn sigusr2_while_a_server_starts_causes_another_upgrade() {
     let server = Launch::http().structured().start();
     let mut before = server.server_pid();
     for what in ["the second server starts", "the third server starts"] {
@@ -64,6 +66,18 @@ fn sigusr2_during_an_upgrade_causes_another_one() {
     // A server that the signal ended would not have said so.
     let handovers = || server.log_text().matches("jobs handed over").count();
     eventually("both servers hand over", || handovers() == 2);
+}
+
+#[test]
+fn sigusr2_beside_a_crash_upgrades_the_next_server() {
+    let server = Launch::http().structured().start();
+    let before = server.server_pid();
+    let keeper = SuspendedProcess::new(server.pid());
+    // The keeper reads both signals at once, this one first.
+    server.signal(Signal::USR2);
+    signal(i32::try_from(before).expect("a pid fits"), Signal::KILL);
+    drop(keeper);
+    server.expect_log("jobs handed over");
 }
 
 #[test]

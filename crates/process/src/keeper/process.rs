@@ -347,7 +347,11 @@ impl Keeper {
         match signal {
             libc::SIGCHLD => self.check_children(),
             libc::SIGTERM | libc::SIGINT => self.input(KeeperInput::StopSignal(signal)),
-            other => self.input(KeeperInput::OtherSignal(other)),
+            other => {
+                // A server that has ended takes no signal, and its end may be read after this.
+                self.check_children();
+                self.input(KeeperInput::OtherSignal(other));
+            }
         }
     }
 

@@ -237,16 +237,19 @@ impl ServerSupervision {
     }
 
     fn forward_or_delay(&mut self, signal: i32) -> Option<KeeperAction> {
+        // An upgrade or a reload would only hold up the end.
+        let is_to_stop = self.stop != StopProgress::NotRequested;
         match self.phase {
-            Phase::Ready => return Some(KeeperAction::ForwardSignal(signal)),
-            // SIGQUIT is dropped: the next server would end by it as soon as it is ready. After a stop
-            // the others would only hold up the end.
+            Phase::Ready if signal == libc::SIGQUIT || !is_to_stop => {
+                return Some(KeeperAction::ForwardSignal(signal));
+            }
+            // SIGQUIT is dropped: the next server would end by it as soon as it is ready.
             Phase::Starting { .. } | Phase::Pausing { .. }
-                if signal != libc::SIGQUIT && self.stop == StopProgress::NotRequested =>
+                if signal != libc::SIGQUIT && !is_to_stop =>
             {
                 self.delayed_signals.insert(signal);
             }
-            Phase::Starting { .. } | Phase::Pausing { .. } | Phase::Over => {}
+            Phase::Ready | Phase::Starting { .. } | Phase::Pausing { .. } | Phase::Over => {}
         }
         None
     }
@@ -821,8 +824,11 @@ mod tests {
             (2, KeeperInput::OtherSignal(libc::SIGHUP), None),
             (3, KeeperInput::StopSignal(libc::SIGTERM), None),
             (4, KeeperInput::ServerReady, None),
+            (4, KeeperInput::OtherSignal(libc::SIGUSR2), None),
             (4, KeeperInput::TimePassed, forward(libc::SIGTERM)),
+            (4, KeeperInput::OtherSignal(libc::SIGUSR2), None),
             (4, KeeperInput::TimePassed, None),
+            (5, KeeperInput::OtherSignal(libc::SIGQUIT), forward(libc::SIGQUIT)),
         ]);
         check(&[
             (0, KeeperInput::StopSignal(libc::SIGTERM), forward(libc::SIGTERM)),
