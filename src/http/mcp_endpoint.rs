@@ -278,11 +278,12 @@ fn is_cut_off(status: StatusCode, streams: &CancellationToken) -> bool {
     status == StatusCode::INTERNAL_SERVER_ERROR && streams.is_cancelled()
 }
 
-/// The response to a call that the end of the server has cut off.
+/// The response to a call that the end of the server has cut off. Not "service unavailable": what
+/// the call began may go on, so it must not simply be repeated.
 fn server_lost_response(id: Option<RequestId>) -> Response {
     let headers = [(CONTENT_TYPE, "application/json")];
     let error = error_message(lines::server_lost_error(), id).to_string();
-    (StatusCode::SERVICE_UNAVAILABLE, headers, error).into_response()
+    (StatusCode::INTERNAL_SERVER_ERROR, headers, error).into_response()
 }
 
 fn is_json(parts: &Parts) -> bool {
@@ -669,7 +670,7 @@ mod tests {
         assert!(is_cut_off(StatusCode::INTERNAL_SERVER_ERROR, &streams));
         let response = server_lost_response(Some(RequestId::Number(7)));
         let (status, error) = error_response(response, None).await;
-        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
         assert_eq!(
             (&error["id"], &error["error"]["data"]["code"]),
             (&json!(7), &json!("server_lost"))

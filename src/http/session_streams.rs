@@ -31,9 +31,9 @@ const MAX_SPARE: usize = 32;
 const MAX_FINISHED: usize = 4;
 
 /// The time for which they are kept.
-const KEEP_FINISHED: Duration = Duration::from_secs(60);
+pub(super) const KEEP_FINISHED: Duration = Duration::from_secs(60);
 
-/// The most bytes of a reply that is kept although it was sent to a client.
+/// The most bytes of a stream that is kept although its reply was sent to a client.
 const MAX_KEPT_SENT: usize = 16 * 1024;
 
 /// The time after which a client reconnects a stream that has ended.
@@ -157,9 +157,9 @@ impl SessionStreams {
                 if let Some(mut stream) = self.requests.remove(&number) {
                     // Without an event before the reply, a client knows none from which to go on.
                     let is_resumable = self.primed.0 || stream.events.last > 0;
-                    let is_small = is_resumable && fits_into(&message, MAX_KEPT_SENT);
                     stream.events.send(message);
-                    if is_small || is_resumable && !stream.events.is_sent() {
+                    let may_be_lost = !stream.events.is_sent() || stream.events.is_small();
+                    if is_resumable && may_be_lost {
                         self.keep_finished(number, stream.events, now);
                     }
                 }
@@ -222,12 +222,6 @@ const fn is_reply(message: &ServerJsonRpcMessage) -> bool {
     matches!(message, JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_))
 }
 
-/// `true` if a message in JSON has at most so many bytes.
-fn fits_into(message: &ServerJsonRpcMessage, limit: usize) -> bool {
-    // A slice takes no more than it has room for.
-    serde_json::to_writer(&mut vec![0; limit][..], message).is_ok()
-}
-
 /// One stream, whether a client is connected to it or not.
 #[derive(Debug, Default)]
 struct EventStream {
@@ -245,6 +239,16 @@ impl EventStream {
     /// `true` if every event was sent to a client. It may have lost its connection all the same.
     const fn is_sent(&self) -> bool {
         self.sent == self.last
+    }
+
+    /// `true` if its recent events have at most [`MAX_KEPT_SENT`] bytes together.
+    fn is_small(&self) -> bool {
+        // A slice takes no more than it has room for.
+        let mut room = vec![0; MAX_KEPT_SENT];
+        let mut rest = room.as_mut_slice();
+        self.recent
+            .iter()
+            .all(|(_, event)| serde_json::to_writer(&mut rest, &event.message).is_ok())
     }
 
     fn is_connected(&self) -> bool {
@@ -445,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn few_finished_streams_are_kept_and_first_those_whose_reply_nobody_was_sent() {
+    fn a_reply_that_was_sent_is_dropped_before_one_that_was_not() {
         let mut streams = SessionStreams::new(IsPrimed(true));
         let begun = Instant::now();
         for id in (0..).take(MAX_FINISHED + 1) {

@@ -39,7 +39,7 @@ use tokio::time::sleep;
 use super::legacy_session::{
     HandshakeChannel, HandshakeTransport, LegacySession, ServiceStarter, SessionKey,
 };
-use super::session_streams::{EventReceiver, IsPrimed, UnknownStream};
+use super::session_streams::{EventReceiver, IsPrimed, KEEP_FINISHED, UnknownStream};
 use crate::ids::TenantId;
 use crate::lines::find_request_id;
 use crate::telemetry::events::{self, OpenSession};
@@ -138,7 +138,8 @@ impl BoundedSessions {
     /// Ends sessions that are idle or have lost their client, and drops old replies, until the session manager is dropped.
     pub(super) async fn close_unused_sessions(sessions: Weak<Self>, timeouts: SessionTimeouts) {
         loop {
-            sleep(timeouts.idle.min(timeouts.hang_up) / CHECKS_PER_TIMEOUT).await;
+            let pause = timeouts.idle.min(timeouts.hang_up) / CHECKS_PER_TIMEOUT;
+            sleep(pause.min(KEEP_FINISHED)).await;
             let Some(sessions) = sessions.upgrade() else { return };
             let now = Instant::now();
             sessions.with_table(|table| table.drop_expired_replies(now));
