@@ -96,7 +96,7 @@ pub(super) fn build_launch(guard: &JobGuard, cwd: Cwd) -> Result<ProcessLaunch, 
         (JobProgram::Shell(text), ShellUse::AsJudged) => {
             shell::build_judged_invocation(shell, text)
         }
-        (JobProgram::Direct { program, args }, _) => CommandLine::direct(program, args),
+        (JobProgram::Direct { program, args }, _) => CommandLine::new_direct(program, args),
     };
     Ok(ProcessLaunch {
         command,
@@ -299,7 +299,7 @@ mod tests {
 
     fn build_launch(text: &str) -> ProcessLaunch {
         ProcessLaunch {
-            command: CommandLine::direct("/bin/sh", ["-c", text]),
+            command: CommandLine::new_direct("/bin/sh", ["-c", text]),
             env: Vec::new(),
             cwd: Cwd::Path("/".into()),
             stdin: LaunchStdin::Null,

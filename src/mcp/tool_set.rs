@@ -206,7 +206,7 @@ impl ToolName {
         if sets_budget { definition.with_meta(build_result_size_meta()) } else { definition }
     }
 
-    /// Calls the tool for a caller who may. Returns its result, with secrets masked and within the
+    /// Calls the tool; the role of the caller was checked. Returns its result, with secrets masked and within the
     /// call's budget.
     async fn call(self, call: ToolCall<'_>, arguments: Option<JsonObject>) -> CallToolResponse {
         let run = async {
@@ -362,7 +362,7 @@ impl DialectTool {
         tool.with_annotations(self.effect().annotations())
     }
 
-    /// Calls the tool for a caller who may. Returns its result, with secrets masked.
+    /// Calls the tool; the role of the caller was checked. Returns its result, with secrets masked.
     async fn call(self, call: ToolCall<'_>, arguments: Option<JsonObject>) -> CallToolResult {
         let redactor = call.client.redactor();
         let run = self.run(call, arguments.unwrap_or_default());

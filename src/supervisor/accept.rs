@@ -24,14 +24,15 @@ impl Supervision {
         request: SubmitRequest,
         myself: &Address,
     ) -> Result<AcceptedJob, SubmitRefusal> {
-        let accepted = self.enlist(request);
+        let accepted = self.create_or_find_job(request);
         let new = accepted.as_ref().ok().map(|accepted| accepted.job.id());
         self.dispatch_with(new, myself).await;
         accepted.map(|job| self.record_waiting(job))
     }
 
-    /// Creates a job, which then waits for its turn.
-    fn enlist(&mut self, request: SubmitRequest) -> Result<AcceptedJob, SubmitRefusal> {
+    /// Creates a job, which then waits for its turn. Returns the earlier job that has its key, if
+    /// there is one.
+    fn create_or_find_job(&mut self, request: SubmitRequest) -> Result<AcceptedJob, SubmitRefusal> {
         let SubmitRequest { id, spec, cwd, variables, key, logged, on_end } = request;
         if let Some(key) = &key
             && let Some(job) = self.registry.find_key(id.tenant(), key)?

@@ -552,7 +552,7 @@ mod tests {
     /// Describes a shell that runs this text, without environment, input, sandbox and limits.
     pub(crate) fn sh(text: &str) -> ProcessLaunch {
         ProcessLaunch {
-            command: CommandLine::direct("/bin/sh", ["-c", text]),
+            command: CommandLine::new_direct("/bin/sh", ["-c", text]),
             env: Vec::new(),
             cwd: "/".into(),
             stdin: LaunchStdin::Null,

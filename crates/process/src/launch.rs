@@ -57,7 +57,7 @@ pub struct CommandLine {
 impl CommandLine {
     /// Creates the command line of a program that is started without a shell.
     #[must_use]
-    pub fn direct(
+    pub fn new_direct(
         program: impl Into<OsString>,
         args: impl IntoIterator<Item = impl Into<OsString>>,
     ) -> Self {

@@ -572,7 +572,7 @@ mod tests {
         let tag = host().tag();
         let path = EnvVariable::new("PATH", "/usr/local/bin:/usr/bin:/bin").unwrap();
         ProcessLaunch {
-            command: CommandLine::direct(program, args),
+            command: CommandLine::new_direct(program, args),
             env: vec![path, tag.new_marker(JOBS.fetch_add(1, Ordering::Relaxed))],
             cwd: "/".into(),
             stdin: LaunchStdin::Null,
