@@ -501,6 +501,7 @@ async fn an_approved_job_runs_where_it_was_asked_for() {
 async fn an_approved_job_is_found_by_its_key() {
     let mut settings = settings(1);
     settings.rules.policy.ask = parse_patterns("policy.ask", ["echo *"]).unwrap();
+    settings.defaults.cwd = std::env::temp_dir();
     let service = JobService::open(settings).await.unwrap();
     let asker = client(&service);
     let keyed = || Submission { key: Some("deploy".to_owned()), ..shell("echo once") };
