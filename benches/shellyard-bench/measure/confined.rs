@@ -174,7 +174,7 @@ impl ConfinedServer {
     fn launch(&self, kind: &Kind) -> ProcessLaunch {
         let marker = host().tag().new_marker(1);
         ProcessLaunch {
-            command: CommandLine::direct("sh", ["-c", ":"]),
+            command: CommandLine::new_direct("sh", ["-c", ":"]),
             env: vec![EnvVariable::new("PATH", PATH).expect("a variable"), marker],
             cwd: self.places.workspace[0].as_path().into(),
             stdin: LaunchStdin::Null,

@@ -9,7 +9,7 @@ use super::disturbance::{Disturbance, Victim, upgrade};
 use super::load::Load;
 use super::random::{Random, number_from_environment};
 use crate::harness::{
-    Launch, Sandbox, SuspendedProcess, eventually, output_of, private_dir, signal, text,
+    Launch, Sandbox, SuspendedProcess, eventually, output_of, private_dir, signal, state_of, text,
 };
 
 #[test]
@@ -71,11 +71,12 @@ fn sigusr2_while_a_server_starts_causes_another_upgrade() {
 #[test]
 fn sigusr2_beside_a_crash_upgrades_the_next_server() {
     let server = Launch::http().structured().start();
-    let before = server.server_pid();
+    let before = i32::try_from(server.server_pid()).expect("a pid fits");
     let keeper = SuspendedProcess::new(server.pid());
     // The keeper reads both signals at once, this one first.
     server.signal(Signal::USR2);
-    signal(i32::try_from(before).expect("a pid fits"), Signal::KILL);
+    signal(before, Signal::KILL);
+    eventually("the server has ended", || state_of(before).as_deref() == Some("Z"));
     drop(keeper);
     server.expect_log("jobs handed over");
 }

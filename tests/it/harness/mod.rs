@@ -23,7 +23,9 @@ pub(crate) use launch::{
     Launch, Sandbox, free_port, make_fifo, private_dir, token, without_privileges,
 };
 pub(crate) use link::HttpLink;
-pub(crate) use proc::{Marker, SuspendedProcess, peak_rss_kib, raise_open_files, rss_kib, signal};
+pub(crate) use proc::{
+    Marker, SuspendedProcess, peak_rss_kib, raise_open_files, rss_kib, signal, state_of,
+};
 pub(crate) use program::{output_of, run_program, text};
 pub(crate) use pty::{TerminalProgram, assert_fits, in_terminal};
 pub(crate) use reply::{Reply, assert_nothing_null, bytes_of};

@@ -116,7 +116,8 @@ impl Drop for SuspendedProcess {
     }
 }
 
-fn state_of(pid: i32) -> Option<String> {
+/// The letter of a process's state, as /proc shows it.
+pub(crate) fn state_of(pid: i32) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     Some(stat.rsplit(") ").next()?.split(' ').next()?.to_owned())
 }

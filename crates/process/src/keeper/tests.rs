@@ -753,7 +753,7 @@ impl TestServer {
         }
         let is_kept = kind != "unkept";
         ProcessLaunch {
-            command: CommandLine::direct("sh", ["-c", text]),
+            command: CommandLine::new_direct("sh", ["-c", text]),
             env: vec![path, self.host.tag().new_marker(1)],
             cwd: if kind == "namespaces" { self.dir.join("workspace") } else { "/".into() }.into(),
             stdin,
