@@ -110,7 +110,7 @@ impl ConfinedServer {
     ) -> ProcessLaunch {
         let marker = host().tag().new_marker(1);
         ProcessLaunch {
-            command: CommandLine::direct(program, args),
+            command: CommandLine::new_direct(program, args),
             env: vec![EnvVariable::new("PATH", "/usr/local/bin:/usr/bin:/bin").unwrap(), marker],
             cwd: self.place.path().into(),
             stdin: LaunchStdin::Null,
@@ -165,7 +165,7 @@ pub(super) fn wait_until(mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + DEADLINE;
     while !holds() {
         assert!(Instant::now() < deadline, "{:?}", processes().collect::<Vec<_>>());
-        std::thread::sleep(Duration::from_millis(2));
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 

@@ -11,7 +11,7 @@ use super::remains::Remains;
 
 /// Before the first look, so that what is made once is not counted.
 const WARM_UP: usize = 30;
-const JOBS: usize = 300;
+const JOBS: usize = 100;
 
 const LIMITS: ResourceLimits = ResourceLimits {
     memory: Some(1 << 30),

@@ -6,7 +6,10 @@ use std::time::{Duration, Instant};
 /// The time after which a test calls anything a hang.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(240);
 
-const PAUSE: Duration = Duration::from_millis(20);
+/// The pauses between two attempts. They grow with the time that has passed: a condition that takes
+/// long is not looked at so often that looking slows down what is waited for.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 /// Returns once `condition` holds.
 #[track_caller]
@@ -17,12 +20,13 @@ pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
 /// Returns the first value that `attempt` gives.
 #[track_caller]
 pub(crate) fn eventually_some<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + DEADLINE;
+    let start = Instant::now();
     loop {
         if let Some(value) = attempt() {
             return value;
         }
-        assert!(Instant::now() < deadline, "never came true: {what}");
-        thread::sleep(PAUSE);
+        let waited = start.elapsed();
+        assert!(waited < DEADLINE, "never came true: {what}");
+        thread::sleep((waited / 8).clamp(SHORTEST_PAUSE, LONGEST_PAUSE));
     }
 }
