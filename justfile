@@ -16,7 +16,7 @@ test:
 
 # One end-to-end test, or those whose names contain the text.
 it name:
-    cargo test --all-features --test it -- {{name}}
+    cargo test --workspace --all-features --test it -- {{name}}
 
 # Licences, banned packages, sources and advisories, by cargo-deny.
 deny:

@@ -256,8 +256,10 @@ advisories
 # Many tests wait rather than work.
 export RUST_TEST_THREADS=$((2 * $(nproc)))
 counted "tests" "${world[@]}" cargo test --workspace --no-fail-fast --all-features
-check "benchmark, quick" cargo bench --profile dev --all-features --bench shellyard-bench -- --quick
-check "benchmarks of pure parts, once" cargo bench --profile dev --all-features --bench pure -- --test
+# With --workspace the features of all dependencies are those of the tests: nothing is built again.
+bench=(cargo bench --workspace --profile dev --all-features --bench)
+check "benchmark, quick" "${bench[@]}" shellyard-bench -- --quick
+check "benchmarks of pure parts, once" "${bench[@]}" pure -- --test
 
 if ! $quick; then
   python="$tools/python/bin/python"
