@@ -472,6 +472,8 @@ fn survivors_remark(pids: &[u32]) -> Option<String> {
     let more = if pids.len() > NAMED { ", …" } else { "" };
     match pids {
         [] => None,
+        // It stands for processes that have no number here.
+        [0] => Some("processes still running (pids unknown)".to_owned()),
         [pid] => Some(format!("1 process still running (pid {pid})")),
         [_, ..] => Some(format!(
             "{} processes still running (pids {}{more})",

@@ -433,6 +433,8 @@ fn survivors_and_lost_output_are_in_the_verdict() {
     assert_eq!(verdict(&job, None), "exit 0 · 0.1s · job 7 · 1 process still running (pid 4242)");
     job.survivors = (1..=9).collect();
     assert!(verdict(&job, None).ends_with("(pids 1, 2, 3, 4, 5, 6, 7, 8, …)"));
+    job.survivors = vec![0];
+    assert!(verdict(&job, None).ends_with("processes still running (pids unknown)"));
     job.survivors.clear();
     job.output.dropped_bytes = 12_000;
     let bad = ShownOutput { bad_bytes: 1, gap_bytes: 5_000, ..output("", &[]) };
