@@ -9,7 +9,7 @@ use super::disturbance::{Disturbance, Victim, upgrade};
 use super::load::Load;
 use super::random::{Random, number_from_environment};
 use crate::harness::{
-    Launch, Sandbox, SuspendedProcess, eventually, output_of, private_dir, signal, state_of, text,
+    Launch, Sandbox, SuspendedProcess, eventually, is_zombie, output_of, private_dir, signal, text,
 };
 
 #[test]
@@ -76,7 +76,7 @@ fn sigusr2_beside_a_crash_upgrades_the_next_server() {
     // The keeper reads both signals at once, this one first.
     server.signal(Signal::USR2);
     signal(before, Signal::KILL);
-    eventually("the server has ended", || state_of(before).as_deref() == Some("Z"));
+    eventually("the server has ended", || is_zombie(before));
     drop(keeper);
     server.expect_log("jobs handed over");
 }

@@ -116,8 +116,14 @@ impl Drop for SuspendedProcess {
     }
 }
 
-/// The letter of a process's state, as /proc shows it.
-pub(crate) fn state_of(pid: i32) -> Option<String> {
+/// `true` if a process has ended with all its threads, and its parent can reap it. The first thread may
+/// end before the others.
+pub(crate) fn is_zombie(pid: i32) -> bool {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+    threads == 1 && state_of(pid).as_deref() == Some("Z")
+}
+
+fn state_of(pid: i32) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     Some(stat.rsplit(") ").next()?.split(' ').next()?.to_owned())
 }
