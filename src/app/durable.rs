@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use super::error::AppError;
 use super::rules;
 use super::runtime::run_on_signal;
+use super::serve::Reloader;
 use crate::config::{Environment, Settings};
 use crate::http::{InheritedListeners, Server, ServerGeneration, UpgradeControl};
 use crate::journal::{Journal, JournalCounts, JournalError, JournalHealth};
@@ -214,10 +215,15 @@ impl KeeperLink {
 
     /// Reports that the server serves requests, and goes on to report that it is alive if the service
     /// manager wants to know. Takes SIGUSR2 from now on.
-    pub(super) fn start(&self, environment: &Environment) -> Result<(), AppError> {
-        let link = self.clone();
-        let on_signal =
-            run_on_signal(SignalKind::user_defined2(), move || link.clone().upgrade_on_signal());
+    pub(super) fn start(
+        &self,
+        environment: &Environment,
+        reloader: &Reloader,
+    ) -> Result<(), AppError> {
+        let (link, reloader) = (self.clone(), reloader.clone());
+        let on_signal = run_on_signal(SignalKind::user_defined2(), move || {
+            link.clone().upgrade_on_signal(reloader.clone())
+        });
         // Handled before the server reports that it is ready: from then on the keeper forwards SIGUSR2,
         // whose default action would end the server.
         tokio::spawn(on_signal.map_err(AppError::Signals)?);
@@ -250,8 +256,13 @@ impl KeeperLink {
         requested.ok().and_then(|program| program.clone()).unwrap_or_default()
     }
 
-    /// Requests an upgrade; `None` is the program that was started.
-    fn request_upgrade(&self, program: Option<PathBuf>) -> Result<(), String> {
+    /// Requests an upgrade; `None` is the program that was started. Refused while the settings are not
+    /// valid: no server could start with them.
+    async fn request_upgrade(
+        self,
+        program: Option<PathBuf>,
+        reloader: Reloader,
+    ) -> Result<(), String> {
         if self.client.is_none() {
             return Err("this server has no keeper (`server.durability` is \"off\")".to_owned());
         }
@@ -260,6 +271,7 @@ impl KeeperLink {
             None => started_program().map_err(|error| error.to_string())?,
         };
         check_program(&program)?;
+        reloader.check().await?;
         let is_first = self.upgrade.send_if_modified(|requested| {
             let is_first = requested.is_none();
             *requested = requested.take().or(Some(program));
@@ -269,22 +281,24 @@ impl KeeperLink {
     }
 
     /// Requests an upgrade to the program that was started, after a signal.
-    async fn upgrade_on_signal(self) {
-        if let Err(why) = self.request_upgrade(None) {
+    async fn upgrade_on_signal(self, reloader: Reloader) {
+        if let Err(why) = self.request_upgrade(None, reloader).await {
             events::upgrade_refused(&why);
         }
     }
 
     /// Returns the control for operators, if the server can be upgraded.
-    pub(super) fn upgrade_control(&self) -> Option<UpgradeControl> {
+    pub(super) fn upgrade_control(&self, reloader: &Reloader) -> Option<UpgradeControl> {
         let keeper = self.client.as_ref()?;
         let generation = ServerGeneration {
             number: keeper.generation(),
             pid: std::process::id(),
             last_failure: keeper.last_failure(),
         };
-        let link = self.clone();
-        Some(UpgradeControl::new(generation, move |program| link.request_upgrade(program)))
+        let (link, reloader) = (self.clone(), reloader.clone());
+        Some(UpgradeControl::new(generation, move |program| {
+            Box::pin(link.clone().request_upgrade(program, reloader.clone()))
+        }))
     }
 
     /// Tells the keeper which program to start when this server has exited.

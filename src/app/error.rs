@@ -33,7 +33,7 @@ pub(super) enum AppError {
     #[error(transparent)]
     DataDir(#[from] PrivateDirError),
     #[error(
-        "the data directory `{}` is in use by {holder}; connect to that one (`shellyard stdio --connect`), stop it, or give this one its own with --data-dir DIR", .path.display()
+        "the data directory `{}` is in use by {holder}; connect to that one (`shellyard stdio --connect SOCKET`), stop it, or give this one its own with --data-dir DIR", .path.display()
     )]
     DataDirInUse { path: PathBuf, holder: String },
     #[error(

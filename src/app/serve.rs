@@ -154,6 +154,10 @@ impl App {
         &self.service
     }
 
+    pub(super) const fn reloader(&self) -> &Reloader {
+        &self.reloader
+    }
+
     pub(super) async fn serve_http(
         self,
         server: Server,
@@ -170,7 +174,7 @@ impl App {
             handler: self.new_handler(),
             metrics: self.new_metrics_renderer(exporter),
             readiness: ready,
-            control: self.new_control(after_drain, link.upgrade_control()),
+            control: self.new_control(after_drain, link.upgrade_control(&self.reloader)),
             process: describe_process(ServerKind::Serve),
         };
         self.announce_start(&server, &link);
@@ -422,7 +426,7 @@ struct ReloadTargets {
 
 /// Reads the settings again from the same sources, and applies the changes. Cheap to clone.
 #[derive(Debug, Clone)]
-struct Reloader {
+pub(super) struct Reloader {
     targets: Arc<ReloadTargets>,
     sources: ConfigSources,
     /// The settings at the start. Changes that need a restart are relative to these, however often the
@@ -436,6 +440,12 @@ impl Reloader {
     fn new(targets: ReloadTargets, sources: ConfigSources, loaded: Loaded) -> Self {
         let started = Arc::new(loaded.clone());
         Self { targets: Arc::new(targets), sources, started, last: Arc::new(Mutex::new(loaded)) }
+    }
+
+    /// Checks that a server could start with the settings as they are now.
+    pub(super) async fn check(&self) -> Result<(), String> {
+        let read = self.read_in_time().await;
+        read.map(|_| ()).map_err(|error| terminal::format_with_causes(&error))
     }
 
     /// Reloads after SIGHUP.

@@ -198,7 +198,7 @@ impl Startup {
             let durable = DurableState::open(&loaded.settings, &host, link.previous_end())?;
             let environment = self.sources.environment.clone();
             let app = App::start(host, loaded, self.sources, durable, log_filter).await?;
-            link.start(&environment)?;
+            link.start(&environment, app.reloader())?;
             app.serve_http(server, exporter, &mut shutdown_trigger, lock, link).await?;
             Ok(0)
         });

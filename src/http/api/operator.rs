@@ -329,7 +329,7 @@ pub struct ServerGeneration {
     pub last_failure: Option<String>,
 }
 
-type UpgradeFn = dyn Fn(Option<PathBuf>) -> Result<(), String> + Send + Sync;
+type UpgradeFn = dyn Fn(Option<PathBuf>) -> BoxFuture<'static, Result<(), String>> + Send + Sync;
 
 /// The upgrade of a server that has a keeper. Clones are cheap.
 #[derive(Clone)]
@@ -339,12 +339,15 @@ pub struct UpgradeControl {
 }
 
 impl UpgradeControl {
-    /// Creates the control. `begin` checks the program (`None` = the one that was started) and
-    /// begins the upgrade, or says why not.
+    /// Creates the control. `begin` checks the settings and the program (`None` = the one that was
+    /// started) and begins the upgrade, or says why not.
     #[must_use]
     pub fn new(
         generation: ServerGeneration,
-        begin: impl Fn(Option<PathBuf>) -> Result<(), String> + Send + Sync + 'static,
+        begin: impl Fn(Option<PathBuf>) -> BoxFuture<'static, Result<(), String>>
+        + Send
+        + Sync
+        + 'static,
     ) -> Self {
         Self { generation, begin: Arc::new(begin) }
     }
@@ -399,7 +402,7 @@ pub(in crate::http) async fn upgrade(
         let why = "only the server's own user can name another program, through the unix socket";
         return Err(ApiError::Upgrade(why.to_owned()));
     }
-    (control.begin)(body.program).map_err(ApiError::Upgrade)?;
+    (control.begin)(body.program).await.map_err(ApiError::Upgrade)?;
     api.service.record_upgrade(caller);
     Ok(control.response())
 }

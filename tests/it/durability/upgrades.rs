@@ -99,3 +99,28 @@ fn a_program_that_does_not_become_ready_is_replaced_by_the_old_one() {
     std::fs::write(server.work().join("gate"), "").expect("the gate opens");
     assert_eq!(client.wait_finished(job)["exit_code"], 5, "the job never noticed");
 }
+
+#[test]
+fn jobs_outlive_settings_that_are_not_valid() {
+    let mut server = Launch::http().structured().config("[queue]\nslots = 4\n").start();
+    let job = server.start("while [ ! -e gate ]; do sleep 0.05; done; exit 5");
+    server.wait_running(job);
+    let before = server.server_pid();
+    server.sandbox().write("config.toml", "[queue]\nslots = \"many\"\n");
+    let mut command = server.sandbox().command();
+    command.arg("upgrade").arg("--data-dir").arg(server.data());
+    let output = output_of(command, "");
+    let said = format!("{}{}", text(&output.stdout), text(&output.stderr));
+    assert!(!output.status.success() && said.contains("queue.slots"), "it says why: {said}");
+    server.signal(Signal::USR2);
+    server.expect_log("not upgraded");
+    assert_eq!(server.server_pid(), before, "no server could start with these settings");
+    signal(i32::try_from(before).expect("a pid fits"), Signal::KILL);
+    let attempts = || server.log_text().matches("exited with code 1; starting it again").count();
+    // More often than a server may fail that was ready.
+    eventually("the keeper tries again", || attempts() >= 6);
+    server.sandbox().write("config.toml", "");
+    std::fs::write(server.work().join("gate"), "").expect("the gate opens");
+    let mut client = DurableClient::new(server.http().address());
+    assert_eq!(client.wait_finished(job)["exit_code"], 5);
+}

@@ -38,6 +38,16 @@ const KILL_PERIOD: Duration = Duration::from_secs(10);
 /// The time in which a new program has to become ready.
 const UPGRADE_LIMIT: Duration = Duration::from_secs(30);
 
+/// The time in which it has to become ready once somebody has asked the server to end.
+const STOP_LIMIT: Duration = Duration::from_secs(5);
+
+/// The time for which a server that exits before it is ready is started again. Most likely it cannot
+/// read its settings or its data: whoever repairs them has that long, and the jobs go on meanwhile.
+const START_LIMIT: Duration = Duration::from_mins(10);
+
+/// The shortest and the longest pause before such a server is started again.
+const START_PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
+
 /// Returns the pause before the server is started again, by the number of recent kills of ready
 /// servers.
 const fn kill_pause(kills: usize) -> Duration {
@@ -165,6 +175,8 @@ pub(crate) struct ServerSupervision {
     /// The times at which ready servers were recently killed, oldest first.
     kills: VecDeque<Duration>,
     last_failure: Option<String>,
+    /// When a server first exited before it was ready, since the last one that was.
+    first_failed_start: Option<Duration>,
 }
 
 impl ServerSupervision {
@@ -179,6 +191,7 @@ impl ServerSupervision {
             failures: VecDeque::new(),
             kills: VecDeque::new(),
             last_failure: None,
+            first_failed_start: None,
         }
     }
 
@@ -208,7 +221,7 @@ impl ServerSupervision {
                 None
             }
             KeeperInput::ServerEnded(end) => self.server_ended(&end, now),
-            KeeperInput::StopSignal(signal) => self.stop(signal),
+            KeeperInput::StopSignal(signal) => self.stop(signal, now),
             KeeperInput::OtherSignal(signal) => self.forward_or_delay(signal),
             KeeperInput::TimePassed => self.time_passed(now),
         }
@@ -218,16 +231,19 @@ impl ServerSupervision {
         let Phase::Starting { program, .. } = self.phase else { return None };
         self.phase = Phase::Ready;
         self.has_been_ready = true;
+        self.first_failed_start = None;
         (program == ServerProgram::Candidate).then_some(KeeperAction::AcceptCandidate)
     }
 
-    fn stop(&mut self, signal: i32) -> Option<KeeperAction> {
+    fn stop(&mut self, signal: i32, now: Duration) -> Option<KeeperAction> {
         match self.phase {
             // A second signal does not wait.
-            Phase::Starting { .. }
+            Phase::Starting { program, deadline }
                 if self.has_been_ready && self.stop == StopProgress::NotRequested =>
             {
                 self.stop = StopProgress::Pending(signal);
+                let deadline = deadline.map(|deadline| deadline.min(now + STOP_LIMIT));
+                self.phase = Phase::Starting { program, deadline };
                 None
             }
             Phase::Starting { .. } | Phase::Ready => self.forward_stop(signal),
@@ -268,12 +284,14 @@ impl ServerSupervision {
         match phase {
             Phase::Pausing { .. } | Phase::Over => None,
             Phase::Ready if is_upgrade => {
+                let mut limit = UPGRADE_LIMIT;
                 // The old server has left all jobs to the next one, which has to drain them.
                 if let StopProgress::Forwarded(signal) = self.stop {
                     self.stop = StopProgress::Pending(signal);
+                    limit = STOP_LIMIT;
                 }
                 self.last_failure = None;
-                self.start(ServerProgram::Candidate, Some(now + UPGRADE_LIMIT))
+                self.start(ServerProgram::Candidate, Some(now + limit))
             }
             Phase::Starting { .. } | Phase::Ready if self.is_stopped_by_end_of(phase) => {
                 self.finish(end.exit_code_after_stop(), None)
@@ -283,12 +301,18 @@ impl ServerSupervision {
                 // Without a deadline it was killed because the deadline had passed.
                 let why = match deadline {
                     Some(_) => end.describe(),
+                    None if self.stop != StopProgress::NotRequested => {
+                        "was not ready when the server was to end".to_owned()
+                    }
                     None => format!("was not ready after {} seconds", UPGRADE_LIMIT.as_secs()),
                 };
                 self.last_failure = Some(format!("the new program {why}"));
                 self.start(ServerProgram::Current, None)
             }
-            Phase::Starting { program: ServerProgram::Current, .. } => self.fail(end, now),
+            Phase::Starting { program: ServerProgram::Current, .. } => match end {
+                ServerEnd::Signal(_) => self.fail(end, now),
+                ServerEnd::Code(_) | ServerEnd::NotStarted(_) => self.fail_to_start(end, now),
+            },
             Phase::Ready if *end == ServerEnd::Code(0) => self.finish(0, None),
             // The program itself works: somebody else killed it, or the host had no memory left.
             Phase::Ready if *end == ServerEnd::Signal(libc::SIGKILL) => {
@@ -325,6 +349,19 @@ impl ServerSupervision {
             return self.finish(1, Some(format!("{why}, too often in a minute")));
         }
         self.start_after(PAUSES.get(failures).copied().unwrap_or_default(), now)
+    }
+
+    fn fail_to_start(&mut self, end: &ServerEnd, now: Duration) -> Option<KeeperAction> {
+        let why = format!("the server {}", end.describe());
+        self.last_failure = Some(why.clone());
+        let failing = now.saturating_sub(*self.first_failed_start.get_or_insert(now));
+        if failing >= START_LIMIT {
+            let minutes = START_LIMIT.as_secs() / 60;
+            return self
+                .finish(1, Some(format!("{why}, and could not start for {minutes} minutes")));
+        }
+        let (shortest, longest) = START_PAUSES;
+        self.start_after((failing / 4).clamp(shortest, longest), now)
     }
 
     /// Starts the current program after a pause.
@@ -648,6 +685,36 @@ mod tests {
     }
 
     #[test]
+    fn a_server_that_cannot_start_again_is_tried_for_ten_minutes() {
+        let mut state = check(&[(0, KeeperInput::ServerReady, None), (0, code(127), START)]);
+        let mut times = Vec::new();
+        let mut now = Duration::ZERO;
+        let last = loop {
+            times.push(now);
+            match state.decide(code(1), now) {
+                Some(action) => break action,
+                None => now = state.next_deadline().expect("it is tried again"),
+            }
+            assert_eq!(state.decide(KeeperInput::TimePassed, now), START);
+        };
+        let why = "the server exited with code 1, and could not start for 10 minutes".to_owned();
+        assert_eq!(last, KeeperAction::Finish { code: 1, failure: Some(why) });
+        let pauses: Vec<Duration> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert_eq!(pauses.iter().min(), Some(&START_PAUSES.0));
+        assert_eq!(pauses.iter().max(), Some(&START_PAUSES.1));
+        // One that was ready meanwhile begins anew.
+        check(&[
+            (0, KeeperInput::ServerReady, None),
+            (0, code(1), START),
+            (0, code(1), None),
+            (590_000, KeeperInput::TimePassed, START),
+            (590_000, KeeperInput::ServerReady, None),
+            (700_000, code(1), START),
+            (700_000, code(1), None),
+        ]);
+    }
+
+    #[test]
     fn the_fifth_failure_in_a_minute_ends_the_keeper_and_old_ones_do_not_count() {
         let mut state = ServerSupervision::new();
         let mut fail_at = |seconds: u64| {
@@ -726,10 +793,10 @@ mod tests {
         ];
         let both_failed = [(4, code(2), START), (5, code(3), finish(3))];
         let never_ready = [
-            (30_003, KeeperInput::TimePassed, Some(KeeperAction::KillServer)),
-            (30_004, killed(libc::SIGKILL), START),
-            (30_005, KeeperInput::ServerReady, None),
-            (30_005, KeeperInput::TimePassed, forward()),
+            (5_003, KeeperInput::TimePassed, Some(KeeperAction::KillServer)),
+            (5_004, killed(libc::SIGKILL), START),
+            (5_005, KeeperInput::ServerReady, None),
+            (5_005, KeeperInput::TimePassed, forward()),
         ];
         for first in [&begin, &begin_late] {
             for rest in [&ready[..], &failed, &both_failed, &never_ready] {
@@ -804,8 +871,7 @@ mod tests {
             (3, KeeperInput::OtherSignal(libc::SIGUSR2), None),
             (4, KeeperInput::OtherSignal(libc::SIGQUIT), None),
             (5, code(2), START),
-            (6, code(2), START),
-            (7, code(2), None),
+            (6, code(2), None),
             (8, KeeperInput::OtherSignal(libc::SIGHUP), None),
             (9, KeeperInput::OtherSignal(libc::SIGQUIT), None),
             (300, KeeperInput::TimePassed, START),

@@ -333,7 +333,7 @@ fn a_keeper_that_gives_up_ends_all_jobs() {
     wait_until("both", || pids(&keeper.ask("pids a")).len() == 3);
     let members = pids(&keeper.ask("pids a"));
     let server = keeper.server_pid();
-    keeper.set_mode("exit 0");
+    keeper.set_mode("crash always");
     kill_process(server, Signal::ABORT).unwrap();
     assert_eq!(keeper.wait().code(), Some(1));
     assert!(members.iter().all(|pid| !is_alive(pid)), "{members:?}");
@@ -606,6 +606,7 @@ impl TestServer {
         let mode = fs::read_to_string(dir.join("mode")).unwrap();
         match mode.split_once(' ') {
             Some(("exit", code)) => std::process::exit(code.parse().unwrap()),
+            Some(("crash", _)) => std::process::abort(),
             Some(("wait-for", file)) => wait_until(file, || dir.join(file).exists()),
             _ => {}
         }
