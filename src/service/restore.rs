@@ -214,7 +214,7 @@ impl Restorer<'_> {
             }
             (None, Some(_), _) => {
                 let why = if started_record.is_some() {
-                    "the server ended while this job ran, and its processes were not found afterwards; its ending is unknown"
+                    "the server and its keeper ended while this job ran; what was left of it was ended, and its own ending is unknown"
                 } else {
                     "the server ended while this job was being started; it may have run, and its ending is unknown"
                 };

@@ -165,14 +165,15 @@ fn hint_after_end(
     (!hints.is_empty()).then(|| hints.join("; "))
 }
 
-/// Returns how to end the processes that outlived their job. A stop has already tried that: those
-/// that are left may belong to another job.
+/// Returns how to end the processes that outlived their job. A stop, a timeout or a limit has already
+/// tried that: those that are left may belong to another job.
 fn survivors_hint(job: &JobSnapshot) -> Option<String> {
-    let is_stopped = job.ending().is_none_or(|ending| {
-        matches!(ending.outcome, Outcome::Stopped { .. } | Outcome::NotRun { .. })
+    let was_killed = job.ending().is_none_or(|ending| {
+        let outcome = &ending.outcome;
+        ending.kill.is_some() || matches!(outcome, Outcome::Stopped { .. } | Outcome::NotRun { .. })
     });
     let id = job.job;
-    (!is_stopped && !job.survivors.is_empty())
+    (!was_killed && !job.survivors.is_empty())
         .then(|| format!("stop_jobs(jobs=[{id}]) ends what still runs of job {id}"))
 }
 
