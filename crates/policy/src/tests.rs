@@ -358,6 +358,8 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ("tar,nproc,ulimit", "", "ulimit -Sn 3; tar --label $(nproc) -- --use-compress-program=./e f"),
     ("ls", "", "ls \"$(time case 1 in ?) ls '$(touch x)';; esac)\""),
     ("ls", "", "ls \"$(! time case 1 in ?) ls '$(touch x)';; esac)\""),
+    ("ls", "", "ls \"$(ls <<E; ls; case x in *) ls '$(touch x)';; esac\nE\n)\""),
+    ("ls", "", "ls \"$(ls <<'E'\nE\nls; case x in (*) ls '`touch x`';; esac)\""),
     ("ls", "", "ls \"$(time { case 1 in ?) ls '$(touch x)';; esac; })\""),
     ("echo", "", "echo evil >&1`echo /../.git/x`"),
     ("echo", "", "echo evil >&1\u{a0}x"),
@@ -1276,6 +1278,21 @@ fn time_in_a_substitution_is_certain_before_simple_commands_only() {
         "a \"$(time -p { b; })\"",
         "a <(! time (b))",
         "a \"$(time ! b)\"",
+    ] {
+        doubts(text);
+    }
+}
+
+#[test]
+fn a_here_document_in_a_substitution_is_certain_without_compound_commands() {
+    finds(
+        "a \"$(b <<'E' | c; d\nx\nE\n)\"; case x in y) e <<E;; esac\nE\n",
+        &["b", "c", "d", "a", "e"],
+    );
+    for text in [
+        "a \"$(b <<E; c; case x in *) d '`e`';; esac\nE\n)\"",
+        "a \"$(for x in 1; do b; done; c <<E\nE\n)\"",
+        "a \"$(b <<E; (c)\nE\n)\"",
     ] {
         doubts(text);
     }

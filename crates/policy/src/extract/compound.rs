@@ -38,6 +38,7 @@ impl TextReader<'_, '_> {
 
     /// Reads the rest of a compound command after its first word.
     fn read_compound(&mut self, keyword: &'static str) -> ReadResult<()> {
+        self.state.compounds += 1;
         match keyword {
             "{" => self.in_construct(|reader| {
                 reader.read_list_before(&["}"])?;
@@ -63,6 +64,7 @@ impl TextReader<'_, '_> {
     }
 
     fn read_parenthesis(&mut self) -> ReadResult<()> {
+        self.state.compounds += 1;
         if self.peek_second() == Some(b'(') {
             self.require_bash("`((`")?;
             self.eat_all("((");

@@ -32,6 +32,9 @@ pub(super) struct ExtractionState {
     pub(super) symbols: SymbolTable,
     pub(super) path: Vec<CommandContext>,
     pub(super) depth: usize,
+    /// The numbers of compound commands and of here-documents that were read.
+    pub(super) compounds: usize,
+    pub(super) heredocs: usize,
     work: usize,
     uncertain: Option<Uncertainty>,
 }

@@ -291,7 +291,12 @@ impl<'t> TextReader<'t, '_> {
     pub(super) fn read_commands_in_parens(&mut self) -> ReadResult<()> {
         let outer = std::mem::take(&mut self.pending_heredocs);
         let start = self.pos;
+        let (compounds, heredocs) = (self.state.compounds, self.state.heredocs);
         self.read_list(ListEnd::Paren)?;
+        // Bash 5.2 may end such a substitution elsewhere (see `strict::recognise`).
+        if self.state.compounds > compounds && self.state.heredocs > heredocs {
+            return self.fail_syntax("a here-document and a compound command in one substitution");
+        }
         if !self.pending_heredocs.is_empty() {
             return self.fail_syntax("a here-document without a body");
         }
@@ -441,6 +446,7 @@ impl TextReader<'_, '_> {
         // Patterns and braces have no meaning in a delimiter: the text as written is the value.
         let delimiter = if word.value().is_some() { word.text } else { source.to_owned() };
         let quoted = word.quoted;
+        self.state.heredocs += 1;
         self.pending_heredocs.push(PendingHeredoc { delimiter, quoted, strip_tabs, readers: 0..0 });
         Ok(())
     }

@@ -37,6 +37,9 @@ pub(super) struct ShellReader<'t> {
     pub(super) assigned: Vec<(String, Option<String>)>,
     /// The number of commands and conditions that were read.
     pub(super) steps: usize,
+    /// The numbers of compound commands and of here-documents that were read.
+    pub(super) compounds: usize,
+    pub(super) heredocs: usize,
     /// The simple commands, in the order of the text.
     pub(super) commands: Vec<RawCommand>,
     /// The substitutions around the next command, outermost first.
@@ -294,6 +297,7 @@ impl ShellReader<'_> {
         }
         let is_literal = word.quoted;
         let delimiter = delimiter.to_owned();
+        self.heredocs += 1;
         self.documents.push(StrictHeredoc { delimiter, is_indented, is_literal });
         Ok(())
     }

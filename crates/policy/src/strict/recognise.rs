@@ -47,7 +47,12 @@ impl ShellReader<'_> {
     }
 
     /// Reads the commands of a command or process substitution, and its closing character.
+    ///
+    /// Bash 5.2 writes the commands of `"$(…)"` down anew before it runs them, and puts the text of a
+    /// here-document in the wrong place if a compound command follows: in
+    /// `"$(a <<E; b; case x in *) c '`d`';; esac)"` the substitution then ends at the first `)`.
     pub(super) fn list_until(&mut self, close: char) -> Proven<()> {
+        let (compounds, heredocs) = (self.compounds, self.heredocs);
         let outside = std::mem::take(&mut self.documents);
         self.path.push(if close == '`' {
             CommandContext::Backticks
@@ -59,6 +64,9 @@ impl ShellReader<'_> {
         self.pos += close.len_utf8();
         if !self.documents.is_empty() {
             return self.refuse("a here-document that ends with a substitution");
+        }
+        if self.compounds > compounds && self.heredocs > heredocs {
+            return self.refuse("a here-document and a compound command in one substitution");
         }
         self.documents = outside;
         Ok(())
@@ -212,6 +220,11 @@ impl ShellReader<'_> {
         }
         self.skip_blanks();
         let before = self.set.clone();
+        let word = self.next_word().to_owned();
+        if !self.starts_with("(") && !has_word(RESERVED, word.as_str()) {
+            return self.simple();
+        }
+        self.compounds += 1;
         if self.starts_with("((") {
             self.bash_only("`((…))`")?;
             self.pos += 2;
@@ -221,10 +234,6 @@ impl ShellReader<'_> {
             self.nested(|reader| reader.apart(|reader| reader.list(End::Close(')'))))?;
             self.pos += 1;
         } else {
-            let word = self.next_word().to_owned();
-            if !has_word(RESERVED, word.as_str()) {
-                return self.simple();
-            }
             self.pos += word.len();
             match word.as_str() {
                 "{" => self.nested(|reader| reader.compound(&word))?,

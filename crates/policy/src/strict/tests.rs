@@ -73,6 +73,10 @@ fn lists_and_pipelines_start_each_of_their_commands() {
         ("time case a in b) c;; esac", "`time` before something else"),
         ("a \"$(time case 1 in ?) b '$(c)';; esac)\"", "`time` before something else"),
         ("a \"$(time -p { case 1 in ?) b;; esac; })\"", "`time` before something else"),
+        (
+            "a \"$(b <<E; c; case x in *) d 'e';; esac\nE\n)\"",
+            "a here-document and a compound command",
+        ),
         ("time (a)", "`time` before something else"),
         ("time ! a", "`time` before something else"),
         ("time time a", "`time` before something else"),
