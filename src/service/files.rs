@@ -837,7 +837,7 @@ mod tests {
         let turn = files.at("work/turn");
         let kept = files.at("work/kept");
         let over = AtomicBool::new(false);
-        let deadline = Instant::now() + Duration::from_secs(30);
+        let deadline = Instant::now() + Duration::from_secs(240);
         let mut inside = 0;
         let mut refused = 0;
         let mut led_out = 0;
