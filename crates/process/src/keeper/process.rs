@@ -22,11 +22,11 @@ use rustix::thread::set_name;
 
 use super::client::SCRATCH_FILE;
 use super::protocol::{
-    Hello, KEEPER_VARIABLE, MessageReader, PROTOCOL_VERSION, Received, ServerMessage,
+    Hello, KEEPER_VARIABLE, MessageReader, OutgoingMessage, PROTOCOL_VERSION, Received,
+    ServerMessage,
 };
 use super::state::{
-    HeldState, KeeperAction, KeeperInput, OutgoingMessage, ServerEnd, ServerProgram,
-    ServerSupervision,
+    HeldState, KeeperAction, KeeperInput, ServerEnd, ServerProgram, ServerSupervision,
 };
 use crate::child_defaults::ChildDefaults;
 use crate::children::Children;

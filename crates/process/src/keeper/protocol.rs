@@ -87,6 +87,16 @@ pub(crate) enum ServerMessage {
     Unknown,
 }
 
+/// A message of the keeper that waits to be sent. The files that go with it are still held.
+#[derive(Debug)]
+pub(crate) enum OutgoingMessage {
+    Hello(Hello),
+    File(String),
+    Job(u64),
+    Complete,
+    Ended(u64),
+}
+
 /// A message from the keeper.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::net::SendFlags;
 use rustix::process::Pid;
 
-use super::protocol::{Hello, KeeperMessage, ServerMessage, send_message};
+use super::protocol::{KeeperMessage, OutgoingMessage, ServerMessage, send_message};
 use crate::syscalls::{self, ChildExit};
 
 /// The exit code of a server that wants the keeper to start another program in its place.
@@ -401,16 +401,6 @@ impl ServerSupervision {
         self.phase = Phase::Over;
         Some(KeeperAction::Finish { code, failure })
     }
-}
-
-/// A message to the server; the keeper still holds the files of the job or the name.
-#[derive(Debug)]
-pub(crate) enum OutgoingMessage {
-    Hello(Hello),
-    File(String),
-    Job(u64),
-    Complete,
-    Ended(u64),
 }
 
 /// Everything that is held for the next server.
