@@ -530,7 +530,7 @@ mod tests {
     use super::*;
     use crate::mcp::reply::snapshot::SlotHolder;
     use crate::mcp::reply::tests::{cut_output, ended, exited, output, place, snapshot, wrote};
-    use crate::outcome::StopBy;
+    use crate::outcome::{KillNote, StopBy};
     use crate::service::{Liveness, QueuePosition};
 
     const WAIT: &str = "wait_jobs(jobs=[7]) returns on exit; do other work meanwhile, do not poll";
@@ -687,6 +687,11 @@ mod tests {
         let mut stopped = ended(7, Outcome::Stopped { by: StopBy::Client }, 0);
         stopped.survivors = vec![100];
         check(&stopped, &AnswerReason::JobState, None);
+        // Nor those that a kill of the tree has left.
+        if let State::Finished(ending) = &mut job.state {
+            ending.kill = Some(KillNote { first: 15, killed_after: None });
+        }
+        check(&job, &AnswerReason::JobState, None);
     }
 
     #[test]

@@ -48,9 +48,9 @@ impl ShellReader<'_> {
 
     /// Reads the commands of a command or process substitution, and its closing character.
     ///
-    /// Bash 5.2 writes the commands of `"$(…)"` down anew before it runs them, and puts the text of a
-    /// here-document in the wrong place if a compound command follows: in
-    /// `"$(a <<E; b; case x in *) c '`d`';; esac)"` the substitution then ends at the first `)`.
+    /// Bash 5.2 does not always find the end of `"$(…)"` if there are a here-document and a `case` in
+    /// it: in `"$(a <<E; b; case x in *) c '`d`';; esac⏎E⏎)"` it ends at the first `)`, and `d` runs.
+    /// All compound commands are refused, since the cause is not known.
     pub(super) fn list_until(&mut self, close: char) -> Proven<()> {
         let (compounds, heredocs) = (self.compounds, self.heredocs);
         let outside = std::mem::take(&mut self.documents);
