@@ -192,9 +192,10 @@ counted() {
   sum "$1" "$log" "$status" $((SECONDS - start))
 }
 
-# beside NAME COMMAND…: starts such tests in the background; `gather` prints and counts them.
+# beside NAME COMMAND…: starts such tests in the background, three at a time; `gather` prints and counts them.
 beside_names=()
 beside() {
+  while (($(jobs -rp | wc -l) >= 3)); do wait -n || true; done
   local log="$tools/beside-${#beside_names[@]}"
   beside_names+=("$1")
   {

@@ -161,7 +161,7 @@ fn open(dir: &Path) -> (Journal, JournalState) {
 /// Reads a journal that nobody has open.
 fn read_state(dir: &Path) -> JournalState {
     let (journal, state) = open(dir);
-    assert!(journal.close(Duration::from_secs(10)));
+    assert!(journal.close(Duration::from_secs(240)));
     state
 }
 
@@ -301,7 +301,7 @@ async fn records_are_read_back_with_every_durability() {
         assert_eq!(state, JournalState::default());
         append_all(&journal, &sample_records()).await;
         assert_eq!(journal.counts().records, sample_records().len() as u64, "{word}");
-        assert!(journal.close(Duration::from_secs(10)));
+        assert!(journal.close(Duration::from_secs(240)));
         assert_eq!(read_state(dir.path()), JournalState::replay(sample_records()), "{word}");
     }
 }
@@ -316,7 +316,7 @@ async fn a_journal_goes_on_after_a_record_that_is_torn_at_any_byte() {
         let (journal, state) = open(dir.path());
         assert_eq!(state, JournalState::replay([accepted(job(1))]), "{end}");
         append_all(&journal, &[accepted(job(3))]).await;
-        assert!(journal.close(Duration::from_secs(10)));
+        assert!(journal.close(Duration::from_secs(240)));
         let expected = JournalState::replay([accepted(job(1)), accepted(job(3))]);
         assert_eq!(read_state(dir.path()), expected, "{end}");
     }
@@ -336,7 +336,7 @@ async fn records_that_wait_are_written_when_the_last_handle_is_dropped() {
 async fn a_closed_journal_and_a_full_queue_refuse_records() {
     let dir = tempfile::tempdir().unwrap();
     let (journal, _) = open(dir.path());
-    assert!(journal.close(Duration::from_secs(10)));
+    assert!(journal.close(Duration::from_secs(240)));
     let refused = journal.append(&ended(job(1))).written().await;
     assert!(matches!(refused, Err(JournalError::Closed)), "{refused:?}");
     let no_queue = JournalSizes { queue: 1, ..SMALL };
@@ -371,7 +371,7 @@ async fn segments_are_removed_and_nothing_live_is_lost() {
         assert!(Instant::now() < deadline, "{:?}", list_segments(dir.path()));
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    assert!(journal.close(Duration::from_secs(10)));
+    assert!(journal.close(Duration::from_secs(240)));
     assert_eq!(read_state(dir.path()), JournalState::replay(records));
 }
 
@@ -381,7 +381,7 @@ async fn a_segment_that_never_reached_the_disk_is_replaced_by_the_one_before() {
     let (journal, _) = open(dir.path());
     append_all(&journal, &sample_records()).await;
     churn(&journal, 100, 20).await;
-    assert!(journal.close(Duration::from_secs(10)));
+    assert!(journal.close(Duration::from_secs(240)));
     let numbers = list_segments(dir.path()).unwrap();
     let [.., previous, newest] = numbers.as_slice() else { panic!("{numbers:?}") };
     let bytes = [*previous, *newest].map(|it| fs::read(segment_path(dir.path(), it)).unwrap());
@@ -408,7 +408,7 @@ async fn a_removed_directory_is_created_again_with_everything() {
     remove_directory(&dir);
     append_all(&journal, &[accepted(job(50))]).await;
     assert!(journal.counts().errors > 0);
-    assert!(journal.close(Duration::from_secs(10)));
+    assert!(journal.close(Duration::from_secs(240)));
     let records = sample_records().into_iter().chain([accepted(job(50))]);
     assert_eq!(read_state(&dir), JournalState::replay(records));
 }
@@ -430,7 +430,7 @@ async fn records_wait_in_memory_while_the_journal_cannot_be_written() {
     fs::remove_file(&dir).unwrap();
     wait_for(&journal, |health| !matches!(health, JournalHealth::Degraded { .. })).await;
     assert_eq!(journal.counts().kept_bytes, 0);
-    assert!(journal.close(Duration::from_secs(10)));
+    assert!(journal.close(Duration::from_secs(240)));
     let records = sample_records().into_iter().chain([accepted(job(50)), ended(job(50))]);
     assert_eq!(read_state(&dir), JournalState::replay(records));
 }
@@ -474,7 +474,7 @@ fn opening_20_000_finished_jobs_takes_less_than_150_ms() {
         let (journal, state) = Journal::open(dir.path(), Durability::Os).unwrap();
         times.push(begun.elapsed());
         assert_eq!(state.finished.len(), 20_000);
-        assert!(journal.close(Duration::from_secs(10)));
+        assert!(journal.close(Duration::from_secs(240)));
     }
     times.sort();
     eprintln!("opened in {times:?}");

@@ -23,7 +23,7 @@ import urllib.request
 
 from server import over_http
 
-TIMEOUT = 300
+TIMEOUT = 1200
 REVISIONS = ("2025-11-25", "2026-07-28")
 OLD = "0.1"
 

@@ -35,7 +35,7 @@ def main(binary):
     failed = 0
     with tempfile.TemporaryDirectory() as folder, over_http(binary, folder) as url:
         address = url.rsplit("/", 1)[0] + "/api/v1/openapi.json"
-        with urllib.request.urlopen(address, timeout=30) as answer:
+        with urllib.request.urlopen(address, timeout=240) as answer:
             document = json.load(answer)
     checks = [is_valid, a_mistake_is_found]
     for check in checks:

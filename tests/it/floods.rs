@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::json;
 
-use crate::harness::{Launch, TestServer, bytes_of, peak_rss_kib, rss_kib};
+use crate::harness::{Launch, TestServer, bytes_of, eventually, peak_rss_kib, rss_kib};
 
 /// The allowed growth of the server, whatever a job writes.
 const ALLOWED_GROWTH_KIB: u64 = 64 * 1024;
@@ -102,12 +102,10 @@ fn a_survivor_that_floods_delays_the_reply_no_longer_than_is_set() {
     let mut server = Launch::stdio().structured().config(&config).start();
     // Bounded in time and, since only its ends are kept, in room.
     let flood = json!({"command": "timeout 20 yes &", "on_large_output": "truncate"});
-    // The shortest of several: a busy machine delays some of them.
-    let elapsed = (0..3).map(|_| {
+    // A busy machine delays some of them. A server that waits for the flood delays all.
+    eventually("one reply is as early", || {
         let reply = server.call("run_command", flood.clone());
         server.call("stop_jobs", json!({"jobs": [reply.job()], "grace_s": 0}));
-        reply["elapsed_ms"].as_u64().expect("a time")
+        reply["elapsed_ms"].as_u64().expect("a time") < 3 * DRAIN_MAX_MS
     });
-    let shortest = elapsed.min().expect("three of them");
-    assert!(shortest < 3 * DRAIN_MAX_MS, "{shortest} ms");
 }

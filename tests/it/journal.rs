@@ -74,7 +74,7 @@ async fn a_full_disk_uses_up_the_reserve_and_then_degrades_the_journal() {
     fs::remove_file(&ballast).unwrap();
     wait_for(&journal, |health| *health == JournalHealth::Healthy).await;
     assert!(reserve.exists());
-    assert!(journal.close(Duration::from_secs(10)));
+    assert!(journal.close(Duration::from_secs(240)));
     let (_, state) = Journal::open(&path, Durability::Os).unwrap();
     assert_eq!(state, JournalState::replay((1..=number + 1).map(freed)));
 }

@@ -1,11 +1,11 @@
 //! `wait_jobs` for more than an end: a port, quiet; and what is said to whoever waits in vain.
 
 use std::fs;
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 
 use serde_json::json;
 
-use crate::harness::{Launch, Marker, TestServer, free_port};
+use crate::harness::{Launch, Marker, TestServer, eventually, free_port};
 
 /// A job that ends when the file `gate` is there.
 const GATED: &str = "while [ ! -e gate ]; do sleep 0.05; done; exit 7";
@@ -30,6 +30,8 @@ fn a_port_that_begins_to_listen_ends_the_wait() {
     let again = server.call("wait_jobs", wait).ok();
     assert_eq!(again.verdict(), format!("port {port} listens already, whoever holds it"));
     drop(listener);
+    // Another test may start a process, which has a copy until it runs its program.
+    eventually("it listens no longer", || TcpStream::connect(("127.0.0.1", port)).is_err());
     let none = server.call("wait_jobs", json!({"jobs": [job], "port": port, "wait_s": 0})).ok();
     assert_eq!(
         (&none["listening"], none.verdict()),

@@ -246,7 +246,7 @@ fn queries_wait_for_each_other_where_they_can() {
 
 #[test]
 fn the_gauge_tells_what_is_reserved_while_a_search_runs() {
-    let config = "[output]\nsearch_s = 5\n";
+    let config = "[output]\nsearch_s = 30\n";
     let mut server = Launch::http().structured().config(config).start();
     let letters = "head -c 20000000 /dev/urandom | tr '\\000-\\177' a | tr '\\200-\\377' b";
     let job = server.start(&format!("{letters} | fold -w 50000"));

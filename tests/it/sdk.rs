@@ -100,10 +100,16 @@ async fn a_request_that_the_client_gives_up_leaves_its_job_running() {
     let client = ().serve_with_lifecycle(transport, lifecycle);
     let client = within_deadline("a connection", client).await.expect("a connection");
     let arguments = json!({"command": format!("sleep {marker}")});
-    let call =
-        tokio::time::timeout(Duration::from_secs(5), call(&client, "run_command", arguments));
-    assert!(call.await.is_err(), "the call is given up");
-    let text = text_of(&self::call(&client, "list_jobs", json!({"state": "running"})).await);
+    let job_runs = async {
+        while marker.alive().is_empty() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::select! {
+        () = job_runs => {} // Dropping the call gives it up.
+        result = call(&client, "run_command", arguments) => panic!("it was answered: {result:?}"),
+    }
+    let text = text_of(&call(&client, "list_jobs", json!({"state": "running"})).await);
     assert!(text.contains(&format!("sleep {marker}")), "{text}");
     marker.wait_alive();
     within_deadline("the end", client.cancel()).await.expect("a clean end");

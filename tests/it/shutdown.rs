@@ -131,8 +131,11 @@ libc = ctypes.CDLL(None, use_errno=True)
 SEIZE, INTERRUPT, WALL = 0x4206, 0x4207, 0x40000000
 pid, spared = sys.argv[1], sys.argv[2:]
 for tid in map(int, os.listdir(f'/proc/{pid}/task')):
-    if open(f'/proc/{pid}/task/{tid}/comm').read().strip() in spared:
-        continue
+    try:
+        if open(f'/proc/{pid}/task/{tid}/comm').read().strip() in spared:
+            continue
+    except (FileNotFoundError, ProcessLookupError):
+        continue # The thread has ended.
     for request in (SEIZE, INTERRUPT):
         if libc.ptrace(request, tid, None, None) != 0:
             sys.exit(os.strerror(ctypes.get_errno()))

@@ -5,7 +5,7 @@ import pathlib
 import re
 from dataclasses import dataclass, field
 
-# With scrapes each second, so many of them are in every rate.
+# Several scrapes are in every rate.
 RATE_INTERVAL = 30
 RANGE = 30
 STEP = 5

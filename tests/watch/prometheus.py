@@ -6,11 +6,11 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
-TIMEOUT = 30
+TIMEOUT = 120
 
 
 class QueryError(Exception):
-    """What Prometheus said about a query that it could not answer."""
+    """What Prometheus said about a query that it could not answer, or why it said nothing."""
 
 
 class Prometheus:
@@ -25,6 +25,8 @@ class Prometheus:
                 said = json.load(answer)
         except urllib.error.HTTPError as error:
             raise QueryError(error.read().decode(errors="replace")[:300]) from error
+        except OSError as error:
+            raise QueryError(str(error)) from error
         if said["status"] != "success":
             raise QueryError(said.get("error", "no success"))
         return said["data"]
@@ -52,7 +54,7 @@ class Prometheus:
             try:
                 if is_so(self):
                     return
-            except (OSError, QueryError):
+            except QueryError:
                 pass
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{what}: not within {seconds} s")

@@ -2,7 +2,9 @@
 
 import contextlib
 import pathlib
+import random
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -14,7 +16,9 @@ from dataclasses import dataclass
 from prometheus import Prometheus
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-DEADLINE = 60
+DEADLINE = 240
+# The time between two scrapes, and the time for one.
+SCRAPE_S = 3
 TENANTS = ("alice", "ci")
 
 # Small limits, so that a queue fills, a lane is full and some jobs are refused.
@@ -60,6 +64,11 @@ class Stack:
         with urllib.request.urlopen(request, timeout=DEADLINE) as answer:
             return answer.read().decode()
 
+    def end_load(self):
+        """Ends the load early; returns its exit code, which tells of failures of the server."""
+        self.load.send_signal(signal.SIGINT)
+        return self.load.wait(DEADLINE)
+
 
 @contextlib.contextmanager
 def running(binary, dashboards, seconds, seed=1):
@@ -86,7 +95,8 @@ def running(binary, dashboards, seconds, seed=1):
         tokens = [flag for name in TENANTS for flag in ("--as", folder / f"{name}.token")]
         script = pathlib.Path(dashboards) / "demo_load.py"
         load = [sys.executable, script, "--data-dir", data, *tokens, "--duration", f"{seconds}s", "--agents", "6"]
-        process = begin(ending, [*load, "--seed", str(seed), "--json"], folder / "load.log")
+        load = [*load, "--seed", str(seed), "--json"]
+        process = begin(ending, load, folder / "load.log", prepare=heed_interrupts)
         yield Stack(prometheus, f"http://127.0.0.1:{port}", secrets["ops"], config, process)
 
 
@@ -98,10 +108,9 @@ def token(binary, flags, tenant, role):
 
 
 def derived_config(dashboards, port, token_file):
-    """The repository's own configuration, with our target, a token, and a scrape each second."""
+    """The repository's own configuration, with our target, a token, and more scrapes."""
     text = (pathlib.Path(dashboards) / "prometheus.yml").read_text()
-    text = re.sub(r"(scrape_interval|evaluation_interval):.*", r"\1: 1s", text)
-    text = re.sub(r"scrape_timeout:.*", "scrape_timeout: 1s", text)
+    text = re.sub(r"(scrape_interval|evaluation_interval):.*", rf"\1: {SCRAPE_S}s", text)
     text = text.replace("127.0.0.1:8000", f"127.0.0.1:{port}")
     rules = pathlib.Path(dashboards).resolve() / "rules"
     text = re.sub(r"(?m)^(\s*- [\"']?)rules/", rf"\1{rules}/", text)
@@ -124,10 +133,16 @@ def prometheus_command(config, storage, port):
     ]
 
 
-def begin(ending, command, log):
+def heed_interrupts():
+    """Makes a program react to SIGINT: a shell lets its background jobs ignore it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def begin(ending, command, log, prepare=None):
     """Starts a program that is ended, and its log shown if something went wrong, at the end."""
     file = ending.enter_context(open(log, "w"))
-    process = subprocess.Popen([str(word) for word in command], stdout=file, stderr=file)
+    words = [str(word) for word in command]
+    process = subprocess.Popen(words, stdout=file, stderr=file, preexec_fn=prepare)
     ending.callback(end, process, log)
     return process
 
@@ -145,9 +160,12 @@ def end(process, log):
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port that was free a moment ago, and is none that the kernel gives to connections."""
+    while True:
+        with socket.socket() as probe:
+            port = random.randrange(20000, 32000)
+            if probe.connect_ex(("127.0.0.1", port)) != 0:
+                return port
 
 
 def await_port(port):

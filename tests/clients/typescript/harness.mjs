@@ -6,7 +6,7 @@ import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-export const DEADLINE_MS = 60_000;
+export const DEADLINE_MS = 240_000;
 
 // Both forms of a result, so that pages can be put together byte by byte.
 export const SETTINGS = {
@@ -43,13 +43,12 @@ export async function overHttp(binary, folder, use) {
   }
 }
 
+/** A port that was free a moment ago, and is none that the kernel gives to connections. */
 function freePort() {
-  return new Promise((resolve, reject) => {
-    const probe = createServer().once("error", reject);
-    probe.listen(0, "127.0.0.1", () => {
-      const { port } = probe.address();
-      probe.close(() => resolve(port));
-    });
+  const port = 20_000 + Math.floor(Math.random() * 12_000);
+  return new Promise((resolve) => {
+    const probe = createServer().once("error", () => resolve(freePort()));
+    probe.listen(port, "127.0.0.1", () => probe.close(() => resolve(port)));
   });
 }
 

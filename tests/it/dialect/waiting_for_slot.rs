@@ -8,11 +8,11 @@ use crate::harness::{HttpConnection, HttpRequest, Launch, Reply, TestServer, eve
 
 const ALL: &str = "native,shell,execute,run_shell_command,execute_command,shell_exec";
 
-/// A call of each dialect's tool that runs this command.
-fn calls(command: &str) -> [(&'static str, Value); 5] {
+/// A call of each dialect's tool that runs this command, with this timeout where the tool has one.
+fn calls(command: &str, seconds: u64) -> [(&'static str, Value); 5] {
     [
-        ("shell", json!({"command": command, "timeout": 1})),
-        ("execute", json!({"command": command, "timeout_ms": 1000})),
+        ("shell", json!({"command": command, "timeout": seconds})),
+        ("execute", json!({"command": command, "timeout_ms": 1000 * seconds})),
         ("run_shell_command", json!({"command": command, "is_background": false})),
         ("execute_command", json!({"command": command})),
         ("shell_exec", json!({"cmd": command})),
@@ -25,10 +25,10 @@ fn audit_text(server: &TestServer) -> String {
 
 #[test]
 fn the_timeout_of_every_dialect_counts_from_the_start_of_the_process() {
-    let config = "[queue]\nslots = 1\n[job]\ntimeout_s = 1\n[execute_command]\ntimeout = 1\n";
+    let config = "[queue]\nslots = 1\n[job]\ntimeout_s = 5\n[execute_command]\ntimeout = 5\n";
     let mut server = Launch::stdio().args(&["--dialect", ALL]).config(config).start();
-    for (tool, arguments) in calls("echo r''an") {
-        let blocker = json!({"command": "sleep 2", "wait_s": 0, "timeout_s": 60});
+    for (tool, arguments) in calls("echo r''an", 5) {
+        let blocker = json!({"command": "sleep 6", "wait_s": 0, "timeout_s": 60});
         server.call("run_command", blocker).ok();
         let reply = server.call(tool, arguments).ok();
         let text = reply.0["result"].to_string();
@@ -44,7 +44,7 @@ fn without_a_slot_for_too_long_the_command_is_not_run_and_says_so() {
     connection.send(&HttpRequest::post("/api/v1/queue/pause", &json!({})));
     connection.answer().text();
     let said = |reply: &Reply| reply.0["result"].to_string();
-    for (tool, arguments) in calls("touch ran") {
+    for (tool, arguments) in calls("touch ran", 1) {
         let told = said(&server.call(tool, arguments));
         assert!(told.contains("for a slot and was not run"), "{tool}: {told}");
         assert!(!told.contains("timed out") && !told.contains("kill"), "{tool}: {told}");
@@ -86,12 +86,12 @@ fn a_call_that_is_cancelled_in_the_queue_was_not_run() {
 
 #[test]
 fn the_wait_for_a_slot_is_bounded_also_after_the_client_gave_up() {
-    let config = "[job]\ntimeout_s = 1\nmax_timeout_s = 1\n[execute_command]\ntimeout = 1\n";
+    let config = "[job]\ntimeout_s = 5\nmax_timeout_s = 5\n[execute_command]\ntimeout = 5\n";
     let mut server = Launch::http().args(&["--dialect", ALL]).config(config).start();
     let mut connection = HttpConnection::open(server.http().address());
     connection.send(&HttpRequest::post("/api/v1/queue/pause", &json!({})));
     connection.answer().text();
-    for (tool, arguments) in calls("touch ran") {
+    for (tool, arguments) in calls("touch ran", 5) {
         let id = server.fresh_id();
         let call = json!({"name": tool, "arguments": arguments});
         let message = server.http().era().request(id, "tools/call", call);
@@ -114,7 +114,7 @@ fn the_wait_for_a_slot_is_bounded_also_after_the_client_gave_up() {
 #[test]
 fn a_command_that_is_stopped_in_the_queue_says_that_it_was_stopped_on_request() {
     let config = "[queue]\nslots = 1\n";
-    for (tool, arguments) in calls("touch ran") {
+    for (tool, arguments) in calls("touch ran", 60) {
         let mut server = Launch::stdio().args(&["--dialect", ALL]).config(config).start();
         server.start("while [ ! -e gate ]; do sleep 0.05; done");
         let id = server.begin(tool, arguments);

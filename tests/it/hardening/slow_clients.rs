@@ -7,7 +7,7 @@ use crate::harness::{HttpConnection, HttpRequest, Launch, eventually};
 
 use super::status_of;
 
-const DRIP: Duration = Duration::from_millis(50);
+const DRIP: Duration = Duration::from_millis(250);
 
 /// Sends a head byte by byte until the server hangs up.
 fn drip(connection: &mut HttpConnection) {
@@ -22,7 +22,7 @@ fn drip(connection: &mut HttpConnection) {
 
 #[test]
 fn slow_heads_are_disconnected_while_others_are_served() {
-    let mut server = Launch::http().config("[http]\nheader_timeout_s = 10\n").start();
+    let mut server = Launch::http().config("[http]\nheader_timeout_s = 30\n").start();
     let address = server.http().address().to_owned();
     let slow: Vec<_> = (0..100)
         .map(|_| {

@@ -20,7 +20,7 @@ use rustix::mount::{MountFlags, mount};
 use serde_json::{Value, json};
 use shellyard_policy::command::ShellSyntax;
 
-use crate::trace::{Exec, Tracer};
+use crate::trace::{Exec, TimeLimits, Tracer};
 
 /// Programs that exist only here. Most print text that is code wherever it is evaluated.
 pub(crate) const MARKERS: [&str; 6] = ["zqa", "zqb", "zqc", "zqd", "zqe", "zqf"];
@@ -262,11 +262,21 @@ impl Jail {
 
     /// Runs a script in a new copy of the project, until no process of it is left.
     pub(crate) fn run(&self, shell: ShellSyntax, script: &str) -> JailRun {
-        self.run_after("", shell, script)
+        self.run_within(TimeLimits::SHORT, "", shell, script)
     }
 
-    /// The same after a set-up that is not recorded.
-    pub(crate) fn run_after(&self, set_up: &str, shell: ShellSyntax, script: &str) -> JailRun {
+    /// Runs a bash script that ends by itself, after a set-up that is not recorded.
+    pub(crate) fn run_to_end(&self, set_up: &str, script: &str) -> JailRun {
+        self.run_within(TimeLimits::LONG, set_up, ShellSyntax::Bash, script)
+    }
+
+    fn run_within(
+        &self,
+        limits: TimeLimits,
+        set_up: &str,
+        shell: ShellSyntax,
+        script: &str,
+    ) -> JailRun {
         let (cwd, tmp) = (self.cwd(), self.work.join("tmp"));
         self.reset(&cwd, &tmp);
         if !set_up.is_empty() {
@@ -277,7 +287,7 @@ impl Jail {
         let errors = self.work.join("stderr");
         let mut command = shell_command(shell, script, &self.bin, &cwd, &tmp);
         command.stderr(fs::File::create(&errors).unwrap());
-        let traced = self.tracer.run(&mut command);
+        let traced = self.tracer.run(&mut command, limits);
         let errors = String::from_utf8_lossy(&fs::read(&errors).unwrap()).into_owned();
         let complained = errors.lines().any(|line| line.contains("bash: "));
         JailRun {

@@ -220,7 +220,7 @@ fn has_program(jail: &Jail, command: &str) -> bool {
 }
 
 fn run_attack(jail: &Jail, case: &CorpusCase) -> Vec<String> {
-    let run = jail.run_after(&case.set_up, ShellSyntax::Bash, &case.command);
+    let run = jail.run_to_end(&case.set_up, &case.command);
     let mut faults = Vec::new();
     if !run.execs.iter().any(|exec| base_name(&exec.path) == "touch") {
         faults.push(format!("{:?} did not run `touch`: {:?}", case.command, run.execs));
@@ -256,7 +256,7 @@ fn the_tracer_records_every_program() {
     let work = |worker: &Worker| {
         let script = "zqa | zqb; (zqc &); env nice zqd; find . -maxdepth 0 -exec zqe \\;; \
                       awk 'BEGIN { system(\"zqf\") }'; nosuch; echo \"$(./run.sh)\"";
-        let run = worker.jail.run(ShellSyntax::Bash, script);
+        let run = worker.jail.run_to_end("", script);
         let names: BTreeSet<&str> = run.execs.iter().map(|it| base_name(&it.path)).collect();
         json!({ "names": names, "clean": run.clean })
     };
@@ -275,7 +275,7 @@ fn the_jail_holds_scripts() {
     let work = |worker: &Worker| {
         let run = |script: &str| worker.jail.run(ShellSyntax::Bash, script);
         json!({
-            "harmless": run("echo x > inside; sleep 0.1 & wait").clean,
+            "harmless": worker.jail.run_to_end("", "echo x > inside; sleep 0.1 & wait").clean,
             "endless": run("setsid sleep 60 & sleep 60").cut_short,
             "bomb": run("while :; do zqa & done").cut_short,
             "outside": worker.is_isolated && run("echo x > ../../outside").clean,

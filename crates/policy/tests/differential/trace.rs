@@ -14,10 +14,23 @@ use std::{io, thread};
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, setrlimit};
 
-/// Wall time of one script.
-const PATIENCE: Duration = Duration::from_millis(1500);
-/// Wall time of background processes after the shell itself has ended.
-const STRAGGLERS: Duration = Duration::from_millis(300);
+/// The wall time that a run may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TimeLimits {
+    script: Duration,
+    /// For background processes after the shell itself has ended.
+    stragglers: Duration,
+}
+
+impl TimeLimits {
+    /// For scripts that may never end: one of them may be cut short on a busy machine.
+    pub(crate) const SHORT: Self =
+        Self { script: Duration::from_millis(1500), stragglers: Duration::from_millis(300) };
+    /// For scripts that end by themselves, however busy the machine is.
+    pub(crate) const LONG: Self =
+        Self { script: Duration::from_secs(60), stragglers: Duration::from_secs(20) };
+}
+
 /// The interval at which the watchdog looks at the clock.
 const TICK: Duration = Duration::from_millis(20);
 /// Processes that one script may create.
@@ -96,12 +109,12 @@ impl Tracer {
         Self { watch }
     }
 
-    /// Runs a command until no process of it is left.
-    pub(crate) fn run(&self, command: &mut Command) -> Traced {
+    /// Runs a command until no process of it is left, or its time is over.
+    pub(crate) fn run(&self, command: &mut Command, limits: TimeLimits) -> Traced {
         let leader = spawn_traced(command);
         *lock(&self.watch) = TraceWatch {
             pids: BTreeSet::from([leader]),
-            deadline: Some(Instant::now() + PATIENCE),
+            deadline: Some(Instant::now() + limits.script),
             expired: false,
         };
         let mut run = TracedRun::new(leader);
@@ -118,7 +131,7 @@ impl Tracer {
                 watch.pids.remove(&pid);
                 run.ended(pid, status);
                 if pid == leader {
-                    watch.deadline = Some(Instant::now() + STRAGGLERS);
+                    watch.deadline = Some(Instant::now() + limits.stragglers);
                 }
             }
         }

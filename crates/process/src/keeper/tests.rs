@@ -421,7 +421,7 @@ fn many_jobs_survive_many_crashes() {
     keeper.stop();
 }
 
-const DEADLINE: Duration = Duration::from_secs(30);
+const DEADLINE: Duration = Duration::from_secs(240);
 
 /// The limit on open files that the keeper is started with.
 const OPEN_FILES: u64 = 700;
