@@ -58,6 +58,8 @@ pub(super) enum Streams {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Leader {
     Alive,
+    /// SIGKILL was sent and no process was found alive; the grace period is over.
+    Killed,
     Reaped,
 }
 
@@ -209,6 +211,10 @@ fn apply_while_stopping(
 ) -> (State, Vec<Effect>) {
     match event {
         Event::LeaderExited(_, TreeRemains::Nobody) => drain(streams, TreeRemains::Nobody, cause),
+        // The kill has missed them, and there is no grace period whose end would kill them.
+        Event::LeaderExited(_, TreeRemains::Somebody) if leader == Leader::Killed => {
+            (State::Killing { cause, streams, leader: Leader::Reaped }, vec![Effect::Kill])
+        }
         // The leader obeyed. Its descendants get the rest of the grace period.
         Event::LeaderExited(_, TreeRemains::Somebody) => (
             State::Stopping { cause, streams, leader: Leader::Reaped },
@@ -258,7 +264,7 @@ fn apply_while_killing(
         }
         // All processes are dead, but the leader's resource use is not known yet.
         Event::Killed(TreeRemains::Nobody) => {
-            (State::Stopping { cause, streams, leader }, Vec::new())
+            (State::Stopping { cause, streams, leader: Leader::Killed }, Vec::new())
         }
         Event::LeaderExited(..) => {
             (State::Killing { cause, streams, leader: Leader::Reaped }, Vec::new())
@@ -600,6 +606,32 @@ mod tests {
     }
 
     #[test]
+    fn what_a_kill_has_missed_is_killed_when_the_leader_is_reaped() {
+        let limit = Event::LimitHit(MEMORY);
+        let by_limit = Outcome::Limit { which: MEMORY };
+        for (before, first, outcome) in [
+            (vec![stop_requested(), Event::GraceExpired], vec![REQUESTED], BY_CLIENT),
+            (vec![limit], Vec::new(), by_limit),
+        ] {
+            for rest in [TreeRemains::Nobody, TreeRemains::Somebody] {
+                let after = [
+                    Event::Killed(TreeRemains::Nobody),
+                    exited(TreeRemains::Somebody),
+                    Event::StreamsClosed,
+                    Event::Killed(rest),
+                ];
+                let next = match rest {
+                    TreeRemains::Nobody => Effect::Leave,
+                    TreeRemains::Somebody => Effect::CheckTree(Pace::Slow),
+                };
+                let finish = Effect::Finish(outcome.clone());
+                let expected = [first.clone(), vec![Effect::Kill, Effect::Kill, finish, next]];
+                check(&[before.clone(), after.to_vec()].concat(), &expected.concat());
+            }
+        }
+    }
+
+    #[test]
     fn a_job_that_never_started_leaves_nothing_behind() {
         let why = StartError::NotFound { program: "nope".to_owned() };
         let (_, effects) = play(&[Event::FailedToStart(why.clone())]);
@@ -746,6 +778,22 @@ mod tests {
             let (state, effects) = play(&all);
             prop_assert!(matches!(state, State::Finished { .. }), "{state:?}");
             prop_assert!(effects.contains(&Effect::Leave), "{effects:?}");
+        }
+
+        #[test]
+        fn a_job_never_waits_for_processes_that_nothing_will_kill(
+            events in prop::collection::vec(any_event(), 0..40),
+        ) {
+            let mut state = State::Starting;
+            let mut is_timed = false;
+            for event in events {
+                is_timed &= event != Event::GraceExpired;
+                let (next, effects) = state.apply(event);
+                state = next;
+                is_timed |= effects.iter().any(|it| matches!(it, Effect::Terminate { .. }));
+                let waits = matches!(state, State::Stopping { leader: Leader::Reaped, .. });
+                prop_assert!(!waits || is_timed);
+            }
         }
 
         #[test]
