@@ -428,7 +428,7 @@ pub struct Liveness {
 }
 
 /// Measures the CPU time that each of these jobs has used so far, with at most one pass over the
-/// host's processes. Blocks. A job that has no process yet is left out.
+/// host's processes. Blocks. A job that has no process yet, or cannot be measured now, is left out.
 #[must_use]
 pub fn measure_cpu(jobs: &[JobHandle]) -> Vec<(JobId, Duration)> {
     // A cgroup is read without reading other processes.
@@ -443,10 +443,11 @@ pub fn measure_cpu(jobs: &[JobHandle]) -> Vec<(JobId, Duration)> {
         used.push((job.id(), in_cgroup));
     }
     let (places, trees): (Vec<usize>, Vec<_>) = without_cgroup.into_iter().unzip();
-    for (place, load) in places.into_iter().zip(process::measure_trees(&trees)) {
+    let loads = process::measure_trees(&trees).unwrap_or_default();
+    for (place, load) in places.into_iter().zip(loads) {
         used[place].1 = Some(load.cpu);
     }
-    used.into_iter().map(|(id, cpu)| (id, cpu.unwrap_or_default())).collect()
+    used.into_iter().filter_map(|(id, cpu)| Some((id, cpu?))).collect()
 }
 
 // A cached measurement of a job's processes.

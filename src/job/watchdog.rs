@@ -350,7 +350,11 @@ impl SharedRegistry {
     fn count_stopped(&self, number: u64, job: &WatchedJob) {
         job.tree.pause_group();
         let stopped = job.tree.stop_descendants();
-        let loads = process::measure_trees(&[Arc::clone(&job.tree)]);
+        let Some(loads) = process::measure_trees(&[Arc::clone(&job.tree)]) else {
+            // The next count tells more.
+            stopped.resume();
+            return job.tree.resume_group();
+        };
         for load in &loads {
             match overuse::find_task_limit(job.processes, load.tasks) {
                 Some(which) => self.end(number, job, which, load),
@@ -382,7 +386,7 @@ impl SharedRegistry {
             return CpuUse::Some;
         }
         let trees: Vec<_> = jobs.iter().map(|(_, job)| Arc::clone(&job.tree)).collect();
-        let loads = process::measure_trees(&trees);
+        let Some(loads) = process::measure_trees(&trees) else { return CpuUse::Unknown };
         let (many, rest): (Vec<_>, Vec<_>) =
             jobs.iter().zip(&loads).partition(|((_, job), load)| {
                 overuse::find_task_limit(job.limits.processes, load.tasks).is_some()

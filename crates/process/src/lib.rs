@@ -65,8 +65,8 @@ pub use stdio::{EchoMode, InputPipe, OutputPipe, TerminalResizer, wait_until_rea
 pub use syscalls::{
     block_child_signals, block_in_place, limit_retained_memory, thread_cpu_time, trim_memory,
 };
-pub use tree::{ProcessTree, StoppedProcesses, measure_trees};
+pub use tree::{ProcessTree, measure_trees};
 pub use tree_activity::{
     InputActivity, InputWait, ProcessInfo, TreeActivity, TreeLoad, count_processes_by_session,
 };
-pub use tree_members::{Exit, ExitKind, LeaderProcess, ResourceUsage};
+pub use tree_members::{Exit, ExitKind, LeaderProcess, ResourceUsage, StoppedProcesses};

@@ -109,10 +109,28 @@ impl ProcessState {
 
 /// Reads the current state of one process.
 pub(crate) fn stat(pid: Pid) -> Option<ProcStat> {
+    read_stat(pid).ok().flatten()
+}
+
+/// Reads the current state of one process; `None` if it is gone.
+///
+/// # Errors
+/// If there is no file descriptor or no memory for the reading: nothing is known of the process.
+pub(crate) fn read_stat(pid: Pid) -> io::Result<Option<ProcStat>> {
     // A line is about 350 bytes; 52 numbers of 20 digits would still fit.
     let mut line = [0; 1536];
-    let length = File::open(proc_file(pid, "stat")).ok()?.read(&mut line).ok()?;
-    ProcStat::parse(&String::from_utf8_lossy(line.get(..length)?))
+    let read = File::open(proc_file(pid, "stat")).and_then(|mut file| file.read(&mut line));
+    match read {
+        Ok(length) => Ok(ProcStat::parse(&String::from_utf8_lossy(&line[..length]))),
+        Err(error) if is_shortage(&error) => Err(error),
+        Err(_) => Ok(None),
+    }
+}
+
+/// `true` if a file could not be opened for lack of file descriptors or memory.
+pub(crate) fn is_shortage(error: &io::Error) -> bool {
+    let code = error.raw_os_error();
+    [Errno::MFILE, Errno::NFILE, Errno::NOMEM].iter().any(|it| code == Some(it.raw_os_error()))
 }
 
 /// Returns the pid and the start time of this process.
@@ -124,9 +142,12 @@ pub(crate) fn own_key() -> io::Result<ProcessKey> {
     own.ok_or_else(|| io::Error::other("/proc does not show this process"))
 }
 
-/// `true` if this very process exists and is not a zombie.
+/// `true` if this very process exists and is not a zombie, or if nothing is known of it.
 pub(crate) fn is_alive(key: ProcessKey) -> bool {
-    stat(key.0).is_some_and(|stat| stat.key() == key && stat.is_alive())
+    match read_stat(key.0) {
+        Ok(stat) => stat.is_some_and(|stat| stat.key() == key && stat.is_alive()),
+        Err(_) => true,
+    }
 }
 
 /// Returns the largest resident set that this process itself has had. The value of `getrusage` may
@@ -152,14 +173,27 @@ pub(crate) fn parse_kilobytes(text: &str, name: &str) -> Option<u64> {
 #[derive(Debug)]
 pub(crate) struct ProcessSnapshot {
     stats: HashMap<Pid, ProcStat>,
+    /// `false` if /proc or a process in it could not be read for lack of file descriptors or memory.
+    is_complete: bool,
 }
 
 impl ProcessSnapshot {
     pub(crate) fn take() -> Self {
-        let stats = pids_in_dir("/proc").filter_map(stat).map(|stat| (stat.pid, stat)).collect();
-        let mut snapshot = Self { stats };
+        let pids = pids_in_dir("/proc");
+        let mut snapshot = Self { stats: HashMap::new(), is_complete: pids.is_ok() };
+        for pid in pids.into_iter().flatten() {
+            match read_stat(pid) {
+                Ok(stat) => snapshot.stats.extend(stat.map(|stat| (stat.pid, stat))),
+                Err(_) => snapshot.is_complete = false,
+            }
+        }
         snapshot.reread_orphans();
         snapshot
+    }
+
+    /// Returns the snapshot, or `None` if a process may be missing that was there all the time.
+    pub(crate) fn take_complete() -> Option<Self> {
+        Some(Self::take()).filter(|snapshot| snapshot.is_complete)
     }
 
     /// Reads again the processes whose parent ended during the snapshot: they have a new parent by
@@ -172,10 +206,11 @@ impl ProcessSnapshot {
         let torn: Vec<_> =
             self.stats.values().filter(|stat| !has_parent(stat)).map(|stat| stat.pid).collect();
         for pid in torn {
-            match stat(pid) {
-                Some(stat) => self.stats.insert(pid, stat),
-                None => self.stats.remove(&pid),
-            };
+            match read_stat(pid) {
+                Ok(Some(stat)) => drop(self.stats.insert(pid, stat)),
+                Ok(None) => drop(self.stats.remove(&pid)),
+                Err(_) => self.is_complete = false,
+            }
         }
     }
 
@@ -214,13 +249,14 @@ impl ProcessSnapshot {
 #[cfg(test)]
 impl FromIterator<ProcStat> for ProcessSnapshot {
     fn from_iter<I: IntoIterator<Item = ProcStat>>(stats: I) -> Self {
-        Self { stats: stats.into_iter().map(|stat| (stat.pid, stat)).collect() }
+        let stats = stats.into_iter().map(|stat| (stat.pid, stat)).collect();
+        Self { stats, is_complete: true }
     }
 }
 
 /// Returns the pids of all visible processes.
 pub(crate) fn all_pids() -> Vec<Pid> {
-    pids_in_dir("/proc").collect()
+    pids_in_dir("/proc").into_iter().flatten().collect()
 }
 
 /// Opens the list of the children of a process's main thread.
@@ -288,7 +324,7 @@ pub(crate) fn open_file_target(pid: Pid, number: u32) -> Option<PathBuf> {
 
 /// Returns the threads of a process, the first one first.
 pub(crate) fn threads_of(pid: Pid) -> Vec<Pid> {
-    pids_in_dir(&proc_file(pid, "task")).collect()
+    pids_in_dir(&proc_file(pid, "task")).into_iter().flatten().collect()
 }
 
 /// Returns the children that this thread of a process started, and those that passed to it.
@@ -301,9 +337,9 @@ fn proc_file(pid: Pid, name: &str) -> String {
     format!("/proc/{pid}/{name}")
 }
 
-fn pids_in_dir(directory: &str) -> impl Iterator<Item = Pid> {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    entries.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?))
+fn pids_in_dir(directory: &str) -> io::Result<impl Iterator<Item = Pid>> {
+    let entries = fs::read_dir(directory)?.flatten();
+    Ok(entries.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)))
 }
 
 /// The result of one scan of all trees.

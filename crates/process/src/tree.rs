@@ -1,25 +1,26 @@
 //! A process tree: a process and everything that it started.
 
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
 use rustix::process::{
-    Pid, PidfdFlags, Signal, getpid, kill_process, kill_process_group, pidfd_open,
-    pidfd_send_signal, test_kill_process_group,
+    Pid, Signal, getpid, kill_process, kill_process_group, test_kill_process_group,
 };
 
 use crate::confinement::ResourceLimits;
 use crate::job_cgroup::JobCgroup;
 use crate::load::{self, HostLoad};
-use crate::processes::{self, ProcStat, ProcessKey, ProcessSnapshot, ProcessState, pid_number};
+use crate::processes::{self, ProcStat, ProcessKey, ProcessSnapshot, pid_number};
 use crate::sandbox::job_resources::{HIDDEN_PID, JobResources, KillMethod, Occupancy};
 use crate::syscalls::block_in_place;
 use crate::tree_activity::{
     InputActivity, InputWait, ProcessInfo, TreeActivity, TreeLoad, read_input_wait,
 };
-use crate::tree_members::TreeIdentity;
+use crate::tree_members::{StoppedProcesses, TreeIdentity, stop_child};
 
 /// The time for which [`ProcessTree::kill`] tries while no process ends.
 const KILL_LIMIT: Duration = Duration::from_millis(1500);
@@ -65,7 +66,7 @@ impl ProcessTree {
     }
 
     /// Sends a signal to every living process, and wakes those that are stopped so that they can
-    /// act on it. Returns how many got it; 0 if the number is not a signal.
+    /// act on it. Returns how many were seen to get it; 0 if the number is not a signal.
     pub fn signal(&self, signal: i32) -> usize {
         let Some(signal) = Signal::from_named_raw(signal) else { return 0 };
         let members = self.living_members();
@@ -78,24 +79,35 @@ impl ProcessTree {
                 // Most likely the signal has already ended it.
                 processes::send_signal(stat, Signal::CONT).ok();
             }
+            if members.is_empty() {
+                self.resume_group();
+            }
         }
         reached
     }
 
     /// Ends every process, including those that they start meanwhile. Blocks while processes keep
-    /// ending, and then for up to three times `KILL_LIMIT`.
+    /// ending, and then for up to five times `KILL_LIMIT`.
     ///
     /// Returns the processes that are still alive, by a last scan and by the list of the cgroup:
     /// none, unless a process is stuck in the kernel, belongs to another user, or keeps starting
-    /// others faster than they are found.
+    /// others faster than they are found; or unless processes cannot be read, or it is not known yet
+    /// whose child a process is.
     #[must_use = "the returned processes are still alive"]
     pub fn kill(&self) -> Vec<u32> {
         self.identity.query_resources(JobResources::kill_processes);
-        let mut alive =
-            self.identity.trees.children.end_all(|| self.identity.members_to_end(), KILL_LIMIT);
-        if alive.is_empty() {
-            alive = self.kill_adopted();
-        }
+        let deadline = Instant::now() + KILL_LIMIT;
+        let mut alive = loop {
+            let alive = self.end_members();
+            let unchecked = self.unchecked_pids();
+            if !alive.is_empty() || unchecked.is_empty() {
+                break alive;
+            }
+            if Instant::now() >= deadline {
+                break unchecked;
+            }
+            thread::sleep(SCAN_PAUSE);
+        };
         if alive.is_empty() {
             alive = self.wait_for_empty_cgroup();
         }
@@ -104,6 +116,30 @@ impl ProcessTree {
             self.close();
         }
         alive
+    }
+
+    /// Ends the processes that scans find. Returns those that are still alive, [`HIDDEN_PID`] if not
+    /// all processes can be read.
+    fn end_members(&self) -> Vec<u32> {
+        let is_unread = Cell::new(false);
+        let find = || {
+            let members = self.identity.members_to_end();
+            is_unread.set(members.is_none());
+            members.unwrap_or_default()
+        };
+        let alive = self.identity.trees.children.end_all(find, KILL_LIMIT);
+        if is_unread.get() {
+            // This needs no file descriptor.
+            self.signal_leaders_group(Signal::KILL);
+            return vec![HIDDEN_PID];
+        }
+        if alive.is_empty() { self.kill_adopted() } else { alive }
+    }
+
+    /// Returns living processes that may turn out to belong to this tree in a moment.
+    fn unchecked_pids(&self) -> Vec<u32> {
+        let orphans = self.identity.trees.unchecked_orphans_of(self.identity.id);
+        orphans.into_iter().map(pid_number).collect()
     }
 
     /// Returns living processes that may belong to this tree or to another that is not over. They
@@ -127,10 +163,13 @@ impl ProcessTree {
 
     /// Returns the processes that are alive. If /proc shows none of them, returns those that the
     /// kernel lists in the cgroup: while there are any, the tree is not over. 0 stands for processes
-    /// that have no pid here, or that hand over faster than they are found.
+    /// that have no pid here, that hand over faster than they are found, or that cannot be read.
     #[must_use]
     pub fn living_pids(&self) -> Vec<u32> {
-        let Some(living) = self.scan_members() else { return vec![HIDDEN_PID] };
+        let Some(living) = self.scan_members() else {
+            let unchecked = self.unchecked_pids();
+            return if unchecked.is_empty() { vec![HIDDEN_PID] } else { unchecked };
+        };
         if living.is_empty() && self.identity.is_leader_reaped() {
             return self.cgroup_pids();
         }
@@ -152,7 +191,7 @@ impl ProcessTree {
                 self.is_leader_group_alive() || !matches!(self.find_adopted(), AdoptedMembers::None)
             }
         };
-        let may_survive = may_survive || self.identity.trees.has_unchecked_orphan(self.identity.id);
+        let may_survive = may_survive || !self.unchecked_pids().is_empty();
         let survivors =
             if may_survive { block_in_place(|| self.living_pids()) } else { Vec::new() };
         if survivors.is_empty() {
@@ -281,11 +320,12 @@ impl ProcessTree {
     }
 
     /// Returns the living processes that /proc shows, and closes the tree if there are none. `None`
-    /// if there may be some, but they hand over faster than they are found.
+    /// if there may be some: they hand over faster than they are found, they cannot be read, or it is
+    /// not known yet whose child a process is.
     fn scan_members(&self) -> Option<Vec<ProcStat>> {
         let mut scans = 0;
         loop {
-            let mut members = self.identity.members();
+            let mut members = self.identity.members()?;
             members.retain(ProcStat::is_alive);
             scans += 1;
             if !members.is_empty() || !self.identity.is_leader_reaped() {
@@ -301,8 +341,12 @@ impl ProcessTree {
             // init.
             let is_inhabited =
                 self.identity.query_resources(JobResources::occupancy) == Some(Occupancy::Occupied);
-            let is_open = is_changing || self.identity.trees.has_unchecked_orphan(self.identity.id);
+            let has_unchecked = !self.unchecked_pids().is_empty();
+            let is_open = is_changing || has_unchecked;
             if !is_inhabited && !is_open || scans == EMPTY_SCANS {
+                if has_unchecked {
+                    return None;
+                }
                 // However long it takes, a tree is not over while its cgroup has members.
                 if self.cgroup_pids().is_empty() {
                     self.close();
@@ -314,7 +358,8 @@ impl ProcessTree {
     }
 
     fn is_leader_group_alive(&self) -> bool {
-        test_kill_process_group(self.identity.leader).is_ok()
+        // A group of another user's processes cannot be signalled, but it is there.
+        test_kill_process_group(self.identity.leader) != Err(Errno::SRCH)
     }
 
     /// Finds the living processes of the tree among the children that we did not create, after the
@@ -327,8 +372,10 @@ impl ProcessTree {
     fn find_adopted(&self) -> AdoptedMembers {
         let mut known_dead = HashSet::new();
         for _ in 0..CHILD_READINGS {
-            let Ok((members, dead)) = self.identity.read_adopted(ProcStat::is_alive) else {
-                return AdoptedMembers::NotListed;
+            let (members, dead) = match self.identity.read_adopted(ProcStat::is_alive) {
+                Ok(adopted) => adopted,
+                Err(error) if processes::is_shortage(&error) => return AdoptedMembers::Changing,
+                Err(_) => return AdoptedMembers::NotListed,
             };
             if !members.is_empty() {
                 return AdoptedMembers::Members(members);
@@ -373,9 +420,11 @@ impl ProcessTree {
     }
 
     /// Signals the whole group with one call: no member is missed or gets the signal twice. While
-    /// one of its processes lives, the group's number is not given to another.
+    /// one of its processes lives, or the leader was not reaped, the group's number is not given to
+    /// another. This needs no file descriptor, so it is done also if no member could be read.
     fn signal_group(&self, members: &[&ProcStat], signal: Signal) -> usize {
-        let sent = !members.is_empty() && kill_process_group(self.identity.leader, signal).is_ok();
+        let is_ours = !members.is_empty() || !self.identity.is_leader_reaped();
+        let sent = is_ours && kill_process_group(self.identity.leader, signal).is_ok();
         if sent { members.len() } else { 0 }
     }
 
@@ -442,7 +491,7 @@ impl ProcessTree {
         self.signal_leaders_group(Signal::KILL);
         // Each process that is stopped leaves more time to find the others.
         seen.stop();
-        processes::freeze(&|| identity.members());
+        processes::freeze(&|| identity.members().unwrap_or_default());
     }
 
     /// Returns the peak of its memory, if the kernel killed it for lack of memory.
@@ -524,7 +573,7 @@ enum AdoptedMembers {
     Members(Vec<ProcStat>),
     /// The kernel does not list our children.
     NotListed,
-    /// Children end faster than they are read.
+    /// Children end faster than they are read, or cannot be read now.
     Changing,
 }
 
@@ -534,45 +583,15 @@ fn needs_no_resume(signal: Signal) -> bool {
         .contains(&signal)
 }
 
-/// The processes that were running and then stopped.
-#[derive(Debug, Default)]
-pub struct StoppedProcesses(HashMap<ProcessKey, ProcStat>);
-
-impl StoppedProcesses {
-    /// Resumes all of them.
-    pub fn resume(&self) {
-        for stat in self.0.values() {
-            // It is gone already, or not ours to signal.
-            processes::send_signal(stat, Signal::CONT).ok();
-        }
-    }
-}
-
-/// Stops a process if it is a child of one of these and runs. Returns it if it was stopped.
-fn stop_child(pid: Pid, parents: &[Pid]) -> Option<ProcStat> {
-    // Opened before the check, so that the signal goes to the process that was checked, even if the
-    // pid is reused.
-    let process = pidfd_open(pid, PidfdFlags::empty()).ok()?;
-    let stat = processes::stat(pid)?;
-    let is_running = match stat.state {
-        ProcessState::Active | ProcessState::Uninterruptible => true,
-        ProcessState::Stopped | ProcessState::Dead => false,
-    };
-    let is_child = parents.iter().any(|parent| parent.as_raw_nonzero().get() == stat.parent);
-    if !is_running || !is_child {
-        return None;
-    }
-    pidfd_send_signal(process, Signal::STOP).ok().map(|()| stat)
-}
-
-/// Measures the load of each of these trees, in their order. Blocks: it reads one file for each
-/// process of the host, however many trees there are.
+/// Measures the load of each of these trees, in their order; `None` if not all processes can be read.
+/// Blocks: it reads one file for each process of the host, however many trees there are.
 #[must_use]
-pub fn measure_trees(trees: &[Arc<ProcessTree>]) -> Vec<TreeLoad> {
-    let Some(first) = trees.first() else { return Vec::new() };
+pub fn measure_trees(trees: &[Arc<ProcessTree>]) -> Option<Vec<TreeLoad>> {
+    let Some(first) = trees.first() else { return Some(Vec::new()) };
     let identities: Vec<&TreeIdentity> = trees.iter().map(|tree| &*tree.identity).collect();
-    let members = first.identity.trees.attribute_processes(&ProcessSnapshot::take(), &identities);
-    members.iter().map(|members| TreeLoad::from_members(members)).collect()
+    let snapshot = ProcessSnapshot::take_complete()?;
+    let members = first.identity.trees.attribute_processes(&snapshot, &identities);
+    Some(members.iter().map(|members| TreeLoad::from_members(members)).collect())
 }
 
 #[cfg(test)]
@@ -581,27 +600,33 @@ mod tests {
     use std::process::Command;
     use std::time::{Duration, Instant};
 
-    use rustix::process::Pid;
+    use rustix::process::{Pid, Resource, Rlimit, getrlimit, setrlimit};
 
     use super::*;
     use crate::Process;
+    use crate::children::Children;
     use crate::host::{host, sh};
+    use crate::processes::ProcessState;
     use crate::sandbox::job_resources::SandboxResources;
     use crate::tree_members::TreeEvidence;
+    use crate::tree_registry::TreeRegistry;
 
     /// A pid that no process has: above the highest that Linux gives out.
     const HIDDEN: u32 = (1 << 22) + 1;
 
+    fn reaped_pid() -> Pid {
+        let mut child = Command::new("true").spawn().unwrap();
+        child.wait().unwrap();
+        Pid::from_raw(child.id().cast_signed()).unwrap()
+    }
+
     /// A tree whose leader was reaped, and whose cgroup has these files.
     fn tree_in_cgroup(dir: &std::path::Path) -> ProcessTree {
-        let mut leader = Command::new("true").spawn().unwrap();
-        leader.wait().unwrap();
-        let leader = Pid::from_raw(leader.id().cast_signed()).unwrap();
         let cgroup = JobCgroup::in_directory(dir.to_owned());
         let resources = JobResources::new(None, SandboxResources::from(cgroup));
         let identity = TreeIdentity::new(
             Arc::clone(host().trees()),
-            leader,
+            reaped_pid(),
             u64::MAX,
             TreeEvidence::default(),
         );
@@ -685,5 +710,98 @@ mod tests {
         stopped.resume();
         eventually("all are resumed", || are_all(ProcessState::Active));
         assert_eq!(tree.kill(), [0; 0]);
+    }
+
+    #[tokio::test]
+    async fn a_tree_is_not_over_while_it_is_unknown_whose_child_a_process_is() {
+        let Process { leader, tree: starter, .. } =
+            host().spawn(&sh("sleep 1000 </dev/null >/dev/null 2>&1 &")).unwrap();
+        leader.wait().await.unwrap();
+        let survivors = starter.survivors_after_exit();
+        let &[orphan] = survivors.as_slice() else { panic!("{survivors:?}") };
+        let started =
+            processes::stat(Pid::from_raw(orphan.cast_signed()).unwrap()).unwrap().started;
+        // To trees of another registry the signs of its own tree mean nothing.
+        let children = Arc::new(Children::default());
+        let cgroups = Arc::clone(&host().trees().cgroups);
+        let trees = Arc::new(TreeRegistry::new(Arc::clone(&children), cgroups));
+        let open_tree = || {
+            let evidence = TreeEvidence::default();
+            let identity = TreeIdentity::new(Arc::clone(&trees), reaped_pid(), started, evidence);
+            identity.mark_leader_reaped();
+            ProcessTree::new(Arc::new(identity))
+        };
+        let [tree, _other] = [open_tree(), open_tree()];
+        let is_closed = || !trees.open_trees().iter().any(|open| Arc::ptr_eq(open, &tree.identity));
+        children.with_creation(|_| {
+            assert!(tree.survivors_after_exit().contains(&orphan));
+            assert!(tree.kill().contains(&orphan));
+            assert!(tree.living_pids().contains(&orphan));
+            assert!(!is_closed());
+        });
+        assert_eq!(tree.living_pids(), [0; 0]);
+        assert!(is_closed());
+        assert!(tree.unattributed_pids().contains(&orphan), "it may be of either");
+        assert_eq!(starter.kill(), [0; 0]);
+    }
+
+    const WITHOUT_DESCRIPTORS: &str = "SHELLYARD_TEST_WITHOUT_DESCRIPTORS";
+
+    /// Runs in a process of its own, since no other test could open a file meanwhile.
+    #[test]
+    fn without_file_descriptors_the_leader_is_killed_and_nothing_reads_as_over() {
+        if std::env::var_os(WITHOUT_DESCRIPTORS).is_some() {
+            return kill_without_descriptors();
+        }
+        let name = thread::current().name().unwrap().to_owned();
+        let run = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", &name])
+            .env(WITHOUT_DESCRIPTORS, "1")
+            .output()
+            .unwrap();
+        assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stdout));
+    }
+
+    fn kill_without_descriptors() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let Process { leader, tree, .. } =
+            runtime.block_on(async { host().spawn(&sh("sleep 1000; :")).unwrap() });
+        let trees = [Arc::new(tree.clone())];
+        assert!(measure_trees(&trees).is_some());
+        let limit = getrlimit(Resource::Nofile);
+        setrlimit(Resource::Nofile, Rlimit { current: Some(0), ..limit }).unwrap();
+        let found = (tree.living_pids(), tree.kill(), measure_trees(&trees).is_none());
+        setrlimit(Resource::Nofile, limit).unwrap();
+        assert_eq!(found, (vec![HIDDEN_PID], vec![HIDDEN_PID], true));
+        let exit = runtime.block_on(leader.wait()).unwrap();
+        assert_eq!(exit.status, crate::ExitKind::Signal { signal: libc::SIGKILL, core: false });
+        assert_eq!(tree.kill(), [0; 0]);
+    }
+
+    /// A process that carries no sign of its tree, as a child of a shell in the leader's group.
+    const SHED: &str = "(setsid env -i prlimit --rttime=unlimited:unlimited sleep 1000 \
+                        </dev/null >/dev/null 2>&1 & sleep 999) & sleep 998";
+
+    #[tokio::test]
+    async fn a_member_that_a_scan_has_seen_is_still_known_when_the_leader_has_ended() {
+        let other = host().spawn(&sh("sleep 1000")).unwrap();
+        let Process { leader, tree, .. } = host().spawn(&sh(SHED)).unwrap();
+        let find = |text: &str| {
+            let line = |pid: &u32| fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let is_it = |pid: &u32| line(pid) == format!("sleep\0{text}\0").into_bytes();
+            tree.living_pids().into_iter().find(is_it)
+        };
+        eventually("it is seen beside its parent", || find("1000").is_some());
+        let seen = find("1000").unwrap();
+        kill_process_group(tree.identity.leader, Signal::KILL).unwrap();
+        leader.wait().await.unwrap();
+        eventually("only the process that left the group is there", || {
+            tree.identity.trees.children.reap_orphans();
+            !tree.is_leader_group_alive()
+        });
+        assert_eq!(tree.survivors_after_exit(), [seen]);
+        assert_eq!(tree.kill(), [0; 0]);
+        assert!(tree.unattributed_pids().is_empty(), "its tree is known");
+        assert_eq!(other.tree.kill(), [0; 0]);
     }
 }

@@ -1,7 +1,7 @@
 //! The identity of a process tree, by which its members are found, and its leader: waiting for its end,
 //! and taking its status.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rustix::process::Pid;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::oneshot;
@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 use crate::children::{Child, Children, KeeperChild};
 use crate::job_cgroup::JobCgroup;
 use crate::keeper::KeptJob;
-use crate::processes::{self, ProcStat, ProcessKey, ProcessSnapshot, ProcessTag};
+use crate::processes::{self, ProcStat, ProcessKey, ProcessSnapshot, ProcessState, ProcessTag};
 use crate::sandbox::job_resources::JobResources;
 use crate::stdio::StdioNames;
 use crate::syscalls::{self, ChildExit};
@@ -137,17 +137,19 @@ impl TreeIdentity {
     }
 
     /// Returns all processes of the tree, including zombies, by one scan of /proc: those of its
-    /// cgroup, and those that [`TreeRegistry::attribute_processes`] finds.
-    pub(crate) fn members(&self) -> Vec<ProcStat> {
-        self.members_in(&ProcessSnapshot::take())
+    /// cgroup, and those that [`TreeRegistry::attribute_processes`] finds. `None` if not all
+    /// processes can be read.
+    pub(crate) fn members(&self) -> Option<Vec<ProcStat>> {
+        ProcessSnapshot::take_complete().map(|snapshot| self.members_in(&snapshot))
     }
 
-    /// Returns the processes of the tree, and the orphans that no other open tree can own.
-    pub(crate) fn members_to_end(&self) -> Vec<ProcStat> {
-        let snapshot = ProcessSnapshot::take();
+    /// Returns the processes of the tree, and the orphans that no other open tree can own. `None` if
+    /// not all processes can be read.
+    pub(crate) fn members_to_end(&self) -> Option<Vec<ProcStat>> {
+        let snapshot = ProcessSnapshot::take_complete()?;
         let mut members = self.members_in(&snapshot);
         members.extend(self.trees.orphans_left_to(self.id, &snapshot));
-        members
+        Some(members)
     }
 
     fn members_in(&self, snapshot: &ProcessSnapshot) -> Vec<ProcStat> {
@@ -170,6 +172,11 @@ impl TreeIdentity {
             && stat.started >= self.started_after
             && (!self.is_leader_reaped()
                 || (!self.is_leader_pid_reused() && !self.has_tag_of_other_tree(stat.pid)))
+    }
+
+    /// `true` for a process of the leader's session or group, and for a member that a scan has found.
+    pub(crate) fn knows(&self, stat: &ProcStat) -> bool {
+        self.shares_session(stat) || self.lock_seen().contains(&stat.key())
     }
 
     /// `true` if the leader's pid belongs to another process by now. The system reuses a number
@@ -231,7 +238,7 @@ impl TreeIdentity {
     /// out.
     ///
     /// # Errors
-    /// If the kernel does not list children.
+    /// If the kernel does not list children, or if one cannot be read.
     pub(crate) fn read_adopted(
         &self,
         select: impl Fn(&ProcStat) -> bool,
@@ -242,7 +249,7 @@ impl TreeIdentity {
         let mut members = Vec::new();
         let mut unselected = HashSet::new();
         for pid in children {
-            let Some(stat) = processes::stat(pid) else {
+            let Some(stat) = processes::read_stat(pid)? else {
                 unselected.insert(pid);
                 continue;
             };
@@ -282,6 +289,37 @@ impl Drop for TreeIdentity {
     fn drop(&mut self) {
         self.trees.close_tree(self.id);
     }
+}
+
+/// The processes that were running and then stopped.
+#[derive(Debug, Default)]
+pub struct StoppedProcesses(pub(crate) HashMap<ProcessKey, ProcStat>);
+
+impl StoppedProcesses {
+    /// Resumes all of them.
+    pub fn resume(&self) {
+        for stat in self.0.values() {
+            // It is gone already, or not ours to signal.
+            processes::send_signal(stat, Signal::CONT).ok();
+        }
+    }
+}
+
+/// Stops a process if it is a child of one of these and runs. Returns it if it was stopped.
+pub(crate) fn stop_child(pid: Pid, parents: &[Pid]) -> Option<ProcStat> {
+    // Opened before the check, so that the signal goes to the process that was checked, even if the
+    // pid is reused.
+    let process = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+    let stat = processes::stat(pid)?;
+    let is_running = match stat.state {
+        ProcessState::Active | ProcessState::Uninterruptible => true,
+        ProcessState::Stopped | ProcessState::Dead => false,
+    };
+    let is_child = parents.iter().any(|parent| parent.as_raw_nonzero().get() == stat.parent);
+    if !is_running || !is_child {
+        return None;
+    }
+    pidfd_send_signal(process, Signal::STOP).ok().map(|()| stat)
 }
 
 /// The end of a process, and the resources that it used.

@@ -124,11 +124,16 @@ impl OrphanTable {
         adopted.filter(|(_, orphan)| is_selected(orphan)).map(|(key, _)| *key).collect()
     }
 
-    /// `true` if an orphan may turn out to belong to this tree as soon as a creation has ended.
-    fn has_unchecked(&self, tree: TreeId) -> bool {
-        self.known.values().any(|orphan| {
-            orphan.owner == OrphanOwner::One(tree) && orphan.certainty != AdoptionCertainty::Adopted
-        })
+    /// Returns the orphans that may turn out to belong to this tree as soon as a creation has ended.
+    fn unchecked_of(&self, tree: TreeId) -> Vec<ProcessKey> {
+        let may_own = |owner: &OrphanOwner| match owner {
+            OrphanOwner::One(owner) => *owner == tree,
+            OrphanOwner::Several(possible) => possible.contains(&tree),
+        };
+        let unchecked = self.known.iter().filter(|(_, orphan)| {
+            orphan.certainty != AdoptionCertainty::Adopted && may_own(&orphan.owner)
+        });
+        unchecked.map(|(key, _)| *key).collect()
     }
 
     /// Marks the orphans that the server begins to end.
@@ -221,9 +226,11 @@ impl TreeRegistry {
         self.orphans().trees.values().filter_map(Weak::upgrade).collect()
     }
 
-    /// `true` if an orphan may turn out to belong to this tree in a moment.
-    pub(crate) fn has_unchecked_orphan(&self, tree: TreeId) -> bool {
-        self.orphans().has_unchecked(tree)
+    /// Returns the living orphans that may turn out to belong to this tree in a moment.
+    pub(crate) fn unchecked_orphans_of(&self, tree: TreeId) -> Vec<Pid> {
+        let mut keys = self.orphans().unchecked_of(tree);
+        keys.retain(|key| processes::is_alive(*key) && !self.children.is_owned(key.0));
+        keys.into_iter().map(|(pid, _)| pid).collect()
     }
 
     /// Finds the tree that owns this child of the server, which the server did not create. Also
@@ -264,6 +271,10 @@ impl TreeRegistry {
             return None;
         }
         let trees = self.open_trees();
+        // As in a scan: a process that is known otherwise is not looked up as an orphan there.
+        if let Some(tree) = trees.iter().find(|tree| tree.knows(stat)) {
+            return Some(Orphan::new(OrphanOwner::One(tree.id), AdoptionCertainty::Adopted));
+        }
         let tag = ProcessTag::read(stat.pid);
         let cgroup = processes::cgroup_path(stat.pid);
         let is_marked =
@@ -344,9 +355,14 @@ impl TreeRegistry {
         if self.orphans().is_idle() {
             return None;
         }
+        let Some(snapshot) = ProcessSnapshot::take_complete() else {
+            let mut processes = self.seen_processes();
+            processes.extend(self.orphans().adopted_without_owner(|_, _| true));
+            return Some(TreeScan { processes, ..TreeScan::default() });
+        };
         let trees = self.open_trees();
         let identities: Vec<&TreeIdentity> = trees.iter().map(AsRef::as_ref).collect();
-        let members = self.attribute_processes(&ProcessSnapshot::take(), &identities);
+        let members = self.attribute_processes(&snapshot, &identities);
         for (identity, members) in identities.iter().zip(&members) {
             identity.remember(members);
         }
@@ -525,5 +541,17 @@ mod tests {
         let mut orphans = OrphanTable::default();
         orphans.known.insert((Pid::INIT, 50), Orphan::new(owner, AdoptionCertainty::SeenBefore(1)));
         assert_eq!(orphans.unowned().len(), 0);
+    }
+
+    #[test]
+    fn an_orphan_is_unchecked_for_all_its_possible_owners() {
+        let unchecked = AdoptionCertainty::SeenBefore(1);
+        let mut orphans = OrphanTable::default();
+        orphans.known.insert((Pid::INIT, 50), Orphan::new(several(&[1, 2]).unwrap(), unchecked));
+        orphans.known.insert((Pid::INIT, 51), Orphan::new(OrphanOwner::One(2), unchecked));
+        let adopted = Orphan::new(OrphanOwner::One(3), AdoptionCertainty::Adopted);
+        orphans.known.insert((Pid::INIT, 52), adopted);
+        let numbers = [1, 2, 3].map(|tree| orphans.unchecked_of(tree).len());
+        assert_eq!(numbers, [1, 2, 0]);
     }
 }
