@@ -247,7 +247,7 @@ pub async fn run(
         follow(&job, &mut stop_signals).await
     };
     Ok(match forwarded {
-        Ok(()) => explain_ending(&job.finished().await),
+        Ok(()) => explain_ending(&job.finished().await, &job.unattributed()),
         Err(error) => forward_failure(&error),
     })
 }
@@ -440,7 +440,7 @@ fn explain_refusal(error: &SubmitError) -> RunResult {
     RunResult { exit_code, message: Some(format!("refused, nothing was run: {error}")) }
 }
 
-fn explain_ending(ending: &JobEnding) -> RunResult {
+fn explain_ending(ending: &JobEnding, unattributed: &[u32]) -> RunResult {
     let plain = |exit_code| RunResult { exit_code, message: None };
     let with_message = |exit_code, message| RunResult { exit_code, message: Some(message) };
     match &ending.outcome {
@@ -451,10 +451,14 @@ fn explain_ending(ending: &JobEnding) -> RunResult {
             let message = format!("killed by {name}{}{core}", explain_signal(*signal));
             with_message(signal_exit_code(*signal), message)
         }
-        Outcome::TimedOut { after } => with_message(
-            TIMED_OUT,
-            format!("timed out after {}s; the process tree was ended", after.as_secs_f64()),
-        ),
+        Outcome::TimedOut { after } => {
+            let rest = if ending.survivors.is_empty() && unattributed.is_empty() {
+                "the process tree was ended"
+            } else {
+                "processes of it may still run"
+            };
+            with_message(TIMED_OUT, format!("timed out after {}s; {rest}", after.as_secs_f64()))
+        }
         Outcome::Stopped { .. } => {
             plain(signal_exit_code(ending.kill.map_or(libc::SIGTERM, |kill| kill.last_signal())))
         }
@@ -599,7 +603,7 @@ mod tests {
 
     #[track_caller]
     fn check(outcome: Outcome, exit_code: u8) {
-        assert_eq!(explain_ending(&JobEnding::unmeasured(outcome)).exit_code, exit_code);
+        assert_eq!(explain_ending(&JobEnding::unmeasured(outcome), &[]).exit_code, exit_code);
     }
 
     #[test]

@@ -303,7 +303,8 @@ impl Job {
         if let Some(tree) = self.guard.tree() {
             tokio::task::spawn_blocking(move || tree.kill());
         }
-        let why = "the server ended before it had sent the whole input; the processes were ended";
+        let why =
+            "the server ended before it had sent the whole input; its processes are being ended";
         self.finish(Outcome::Lost { why: why.to_owned() });
         self.state = State::Finished { streams: Streams::Closed };
         myself.leave();

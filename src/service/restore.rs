@@ -104,7 +104,7 @@ impl Restorer<'_> {
             finished_ms: Some(ended.at_ms),
         };
         let status = JobStatus { phase, submitted, started, times };
-        // Processes that cannot be followed were ended, and the job has its outcome.
+        // Processes that cannot be followed are ended, and the job has its outcome.
         let process = self.processes.remove(&job::keep_name(id)).and_then(Result::ok);
         let log = ended.log.and_then(|log| log.read().ok());
         let (handle, stage) = match (log, process) {
@@ -197,7 +197,9 @@ impl Restorer<'_> {
         let process = self.processes.remove(&job::keep_name(id));
         let (handle, mut stage) = match (process, started_at, queued) {
             (Some(Err(why)), _, _) => {
-                let why = format!("its processes could not be taken over and were ended: {why}");
+                let why = format!(
+                    "its processes could not be taken over, and what was found of them was killed: {why}"
+                );
                 self.restore_lost(id, spec, status(JobPhase::Running), &why)
             }
             (Some(Ok(process)), started, _) => {
@@ -209,12 +211,12 @@ impl Restorer<'_> {
                 self.restore_queued(id, spec, status(JobPhase::Queued), inputs)
             }
             (None, None, None) => {
-                let why = "the server ended while this job was being accepted; if it had begun, its processes were ended";
+                let why = "the server ended while this job was being accepted; if it had begun, what was found of it was ended";
                 self.restore_lost(id, spec, status(JobPhase::Queued), why)
             }
             (None, Some(_), _) => {
                 let why = if started_record.is_some() {
-                    "the server and its keeper ended while this job ran; what was left of it was ended, and its own ending is unknown"
+                    "the server and its keeper ended while this job ran; what was found of it was ended, and its own ending is unknown"
                 } else {
                     "the server ended while this job was being started; it may have run, and its ending is unknown"
                 };
