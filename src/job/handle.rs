@@ -184,12 +184,11 @@ impl JobHandle {
         !self.survivors().is_empty()
     }
 
-    /// Returns living processes that may belong to this ended job or to another. A reply that says
-    /// that the tree has ended must name them.
+    /// Returns living processes that may belong to this ended job or to another: they end with the
+    /// last of those. A reply about the job must name them.
     #[must_use]
     pub fn unattributed(&self) -> Vec<u32> {
-        let was_ended = self.status().ending().is_some_and(|ending| ending.kill.is_some());
-        let tree = self.shared.tree.get().filter(|_| was_ended);
+        let tree = self.shared.tree.get().filter(|_| self.status().ending().is_some());
         tree.map(|tree| tree.unattributed_pids()).unwrap_or_default()
     }
 

@@ -275,7 +275,10 @@ impl CommandState {
     /// Reads the state of a job with this ending.
     pub(super) fn new(job: &JobHandle, ending: Option<JobEnding>) -> Self {
         let is_queued = job.status().phase == JobPhase::Queued;
-        let pids = if ending.is_some() { job.survivors() } else { job.pids() };
+        let pids = match ending {
+            Some(_) => [job.survivors(), job.unattributed()].concat(),
+            None => job.pids(),
+        };
         Self { ending, queued: is_queued.then(|| job.id()), pids }
     }
 

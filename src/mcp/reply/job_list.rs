@@ -237,7 +237,7 @@ fn state_parts(job: &JobSnapshot) -> Vec<String> {
                 parts.push(exact(job.elapsed));
             }
             parts.push(count(job.lines(), "line", "lines"));
-            let alive = job.survivors.len() as u64;
+            let alive = job.background_pids().len() as u64;
             let processes = count(alive, "process", "processes");
             parts.extend((alive > 0).then(|| format!("{processes} still running")));
             parts
@@ -369,7 +369,7 @@ pub(crate) fn job_fields(job: &JobSnapshot, shown: Option<&ShownOutput>) -> Json
     fields.put("job", job.job.number());
     fields.put("state", state_word(&job.state));
     if let Some(ending) = job.ending() {
-        put_outcome(&mut fields, ending, &job.survivors);
+        put_outcome(&mut fields, ending, &job.background_pids());
     }
     put_times(&mut fields, job);
     match shown {
@@ -388,7 +388,8 @@ pub(crate) fn job_fields(job: &JobSnapshot, shown: Option<&ShownOutput>) -> Json
     if let Some(prompt) = &job.prompt {
         fields.put("prompt", prompt.as_str());
     }
-    fields.put_if(!job.survivors.is_empty(), "background_pids", job.survivors.clone());
+    let background_pids = job.background_pids();
+    fields.put_if(!background_pids.is_empty(), "background_pids", background_pids);
     fields.put("confinement", confinement_field(job.confinement, job.doubt.as_deref()));
     fields.put("uri", resources::output_uri(job.job));
     if let Some(trace_id) = job.trace_id {

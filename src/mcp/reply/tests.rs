@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::excerpt::{ReadPosition, beyond_end_notice};
 use super::hint::{hint_after_page, hint_reused_key};
 use super::job_list::{
-    JobCounts, NextCall, ReplyPart, format_unreported, list_headline, list_line,
+    JobCounts, NextCall, ReplyPart, format_unreported, job_fields, list_headline, list_line,
 };
 use super::shown_output::{LineSpan, OutputCut, OutputEncoding, ShownFacts, ShownOutput};
 use super::snapshot::{JobSnapshot, State, verdict};
@@ -39,6 +39,7 @@ pub(super) fn snapshot(job: u64, state: State, elapsed_ms: u64) -> JobSnapshot {
         has_terminal: false,
         quiet_for: None,
         survivors: Vec::new(),
+        unattributed: Vec::new(),
         confinement: GrantedConfinement::NOTHING,
         doubt: None,
         writable: Vec::new(),
@@ -436,6 +437,12 @@ fn survivors_and_lost_output_are_in_the_verdict() {
     job.survivors = vec![0];
     assert!(verdict(&job, None).ends_with("processes still running (pids unknown)"));
     job.survivors.clear();
+    job.unattributed = vec![7];
+    let expected =
+        "1 running process may be of this job (pid 7); it ends with the last job that may own it";
+    assert!(verdict(&job, None).ends_with(expected));
+    assert_eq!(job_fields(&job, None)["background_pids"], json!([7]));
+    job.unattributed.clear();
     job.output.dropped_bytes = 12_000;
     let bad = ShownOutput { bad_bytes: 1, gap_bytes: 5_000, ..output("", &[]) };
     assert_eq!(
