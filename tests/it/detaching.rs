@@ -316,12 +316,15 @@ fn whatever_left_its_job_ends_with_the_server_by_sigterm() {
 #[test]
 fn whatever_left_its_job_ends_after_a_server_that_was_killed() {
     Cell::for_all(|cell| {
-        let mut server = cell.start(Launch::http());
-        let (_, markers) = cell.start_job(&mut server);
-        server.signal(Signal::KILL);
-        server.wait_exit();
-        for marker in &markers {
-            marker.wait_gone();
+        // The first has a keeper, the second a guardian.
+        for launch in [Launch::http as fn() -> Launch, Launch::stdio] {
+            let mut server = cell.start(launch());
+            let (_, markers) = cell.start_job(&mut server);
+            server.signal(Signal::KILL);
+            server.wait_exit();
+            for marker in &markers {
+                marker.wait_gone();
+            }
         }
     });
 }
@@ -530,6 +533,25 @@ fn a_process_of_unknown_origin_ends_with_the_last_job_that_may_own_it_and_is_nam
     assert_eq!(own.alive(), Vec::<i32>::new());
     eventually("it is counted", || server.metric(unattributed) > before);
     server.expect_log("processes of unknown origin were ended");
+}
+
+#[test]
+fn a_process_of_unknown_origin_is_named_after_a_job_that_exits_by_itself() {
+    let cell = Cell::without_cgroup(User::Same);
+    let mut server = cell.start(Launch::stdio());
+    let other = Marker::new();
+    let second = server.start(&format!("sleep {other}"));
+    other.wait_alive();
+    // A scan may see the process before it sheds all signs; then it is a survivor of its job.
+    for _ in 0..8 {
+        let own = Marker::new();
+        let ended = server.run(&shed(&own).replace("sleep 3000", "sleep 1"));
+        assert_eq!(ended["outcome"], "exited", "{}", ended.0);
+        assert_eq!(ended["background_pids"], json!(own.alive()), "{}", ended.0);
+        assert!(!own.alive().is_empty());
+        server.call("stop_jobs", json!({"jobs": [ended.job()], "grace_s": 1})).ok();
+    }
+    server.call("stop_jobs", json!({"jobs": [second], "grace_s": 1})).ok();
 }
 
 #[test]
