@@ -22,7 +22,7 @@ use crate::journal::{
 };
 use crate::outcome::{JobEnding, JobFault, Outcome, StopBy};
 use crate::output::{self, ClosedLog, KeepOutput, LogBounds, LogName, LogReader, LogWriter};
-use crate::process::{Cwd, EnvVariable, OpenedDir, Process, ProcessTree};
+use crate::process::{Cwd, EnvVariable, FileReservation, OpenedDir, Process, ProcessTree};
 use crate::spec::{JobKey, JobSpec, LargeOutput, Stdin};
 use crate::telemetry::spans::{SpanKind, TraceSpan};
 use crate::telemetry::{ActiveJob, LoggedCommand, events};
@@ -43,6 +43,8 @@ pub struct JobGuard {
     pub(super) first_input: String,
     /// The working directory, if it was opened for the job, until the process is started.
     cwd: Option<OpenedDir>,
+    /// The descriptors that are reserved for the start, until it is over.
+    files: Option<FileReservation>,
     /// The variables that the job inherits.
     pub(super) variables: Arc<JobVariables>,
     active: Option<ActiveJob>,
@@ -163,6 +165,7 @@ fn create_guard(
         writer: Some(writer),
         first_input: String::new(),
         cwd: None,
+        files: None,
         variables: Arc::clone(&settings.environment),
         active: None,
         logged_command: None,
@@ -250,6 +253,11 @@ impl JobGuard {
             Some(opened) => Cwd::Opened(Arc::new(opened)),
             None => Cwd::Path(self.shared.spec.cwd.clone()),
         }
+    }
+
+    /// Keeps these descriptors reserved until the start of the process is over.
+    pub fn keep_files(&mut self, files: Option<FileReservation>) {
+        self.files = files;
     }
 
     /// Runs the job under an actor of its own, linked to its supervisor. Hands the guard over to that
@@ -369,6 +377,7 @@ impl JobGuard {
     /// Records the ending and publishes it, once. Closes the log if no pump took its writer.
     pub(super) fn finish(&mut self, ending: JobEnding) {
         self.writer = None;
+        self.files = None;
         self.ended_with = Some(TreeRemains::from_pids(&ending.survivors));
         let active = self.active.take();
         let written = self.shared.output.progress().written_bytes();

@@ -10,22 +10,25 @@ use tokio::sync::mpsc;
 
 use super::accept::RestoredJobs;
 use super::handle::{Acceptance, Control, SubmitRequest};
-use super::queue::{Queue, QueueLimits, QueuePosition, SubmitRefusal};
+use super::queue::{Hold, Queue, QueueLimits, QueuePosition, SubmitRefusal};
 use super::registry::{FindError, FreedJob, Registry, Retention, freed_record};
 use super::root_supervisor::{Address, Handover, SupervisorAddress};
-use super::usage::{ActivityChange, JobActivity, SlotDemand, Spending};
+use super::usage::{ActivityChange, CpuMeasurement, JobActivity, SlotDemand, Spending};
 use crate::ids::{JobId, TenantId};
 use crate::job::{self, JobGuard, JobHandle, JobStatus, SharedJobSettings, StopRequest};
 use crate::journal::{Journal, JournalTicket};
 use crate::outcome::StopBy;
 use crate::output::{LogCompressor, Shortage};
-use crate::process;
+use crate::process::FileReservation;
 use crate::spec::JobKey;
 use crate::telemetry::events::{self, CountedMessage, LiveActor};
 use crate::telemetry::{ActorKind, spans};
 
 /// Finished jobs that are freed in one turn: a sweep never keeps a caller waiting for long.
 const FREED_PER_TURN: usize = 256;
+
+/// The time between two attempts to start jobs that wait for file descriptors.
+const FILES_CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The settings of the supervisor.
 #[derive(Debug, Clone)]
@@ -64,6 +67,8 @@ pub(super) enum SupervisorMsg {
     Close(RpcReplyPort<Vec<JobHandle>>),
     /// Sent by an operator.
     Control(Control),
+    /// Sent by the supervisor to itself: jobs wait for file descriptors, and there may be some now.
+    CheckFiles,
     /// Sent by the supervisor to itself: measure the CPU time of running jobs.
     MeasureUsage,
     /// Sent by the measuring task: CPU time of running jobs.
@@ -112,6 +117,8 @@ pub(super) struct Supervision {
     pub(super) guards: HashMap<JobId, JobGuard>,
     pub(super) acceptance: Acceptance,
     pub(super) measurement: Measurement,
+    /// `true` if a `CheckFiles` message is on its way.
+    is_files_check_planned: bool,
     pub(super) packer: Option<LogCompressor>,
     freed_sender: mpsc::UnboundedSender<JobId>,
     /// The time of the next sweep that is already scheduled.
@@ -170,6 +177,10 @@ impl Actor for SupervisorActor {
             }
             SupervisorMsg::Control(control) => {
                 supervision.apply_control(control, &myself);
+                supervision.dispatch(&myself).await;
+            }
+            SupervisorMsg::CheckFiles => {
+                supervision.is_files_check_planned = false;
                 supervision.dispatch(&myself).await;
             }
             SupervisorMsg::MeasureUsage => supervision.measure_usage(&myself),
@@ -241,6 +252,7 @@ impl Supervision {
             guards: HashMap::new(),
             acceptance,
             measurement: Measurement::Off,
+            is_files_check_planned: false,
             packer,
             freed_sender,
             next_sweep: None,
@@ -281,7 +293,9 @@ impl Supervision {
         if self.acceptance == Acceptance::Closed {
             return;
         }
-        while let Some(id) = self.queue.next() {
+        loop {
+            let files = self.reserve_files();
+            let Some(id) = self.queue.next() else { break };
             // Hands the job over: its guard moves from the supervisor to the actor of the job.
             let Some(mut guard) = self.guards.remove(&id) else { continue };
             if let Some(journal) = &self.job.journal {
@@ -293,6 +307,7 @@ impl Supervision {
                     guard.start_beside(record);
                 }
             }
+            guard.keep_files(files);
             self.activity.add_job(id, Instant::now());
             if let Some(tenant) = self.queue.find_tenant(id) {
                 self.spending.record_start(id, tenant);
@@ -302,8 +317,28 @@ impl Supervision {
                 events::actor_failed(ActorKind::Job, &error);
             }
         }
+        self.plan_files_check(myself);
         self.plan_measurement(myself);
         events::queue_length_changed(self.queue.waiting_count());
+    }
+
+    /// Reserves the file descriptors for the next start, if a job waits. While too few are free, the
+    /// queue holds starts back.
+    fn reserve_files(&mut self) -> Option<FileReservation> {
+        let is_needed = self.queue.waiting_count() > 0;
+        let files = is_needed.then(|| self.job.host.reserve_files()).flatten();
+        self.queue.set_short_of_files(is_needed && files.is_none());
+        files
+    }
+
+    /// Plans a new attempt if jobs wait for file descriptors: nothing reports a raised limit, or files
+    /// that were closed.
+    fn plan_files_check(&mut self, myself: &Address) {
+        let is_due = self.queue.hold() == Some(Hold::Files) && !self.is_files_check_planned;
+        if is_due {
+            self.is_files_check_planned = true;
+            myself.send_after(FILES_CHECK_INTERVAL, || SupervisorMsg::CheckFiles);
+        }
     }
 
     fn stop(&mut self, id: JobId, request: StopRequest) -> Result<JobHandle, FindError> {
@@ -553,22 +588,5 @@ impl Supervision {
 
     fn has_cpu_limit(&self, tenant: TenantId) -> bool {
         self.queue.limits().tenant_limits(tenant).cpu_per_hour.is_some()
-    }
-}
-
-/// The CPU time of running jobs at one moment.
-#[derive(Debug, Default)]
-pub(super) struct CpuMeasurement {
-    used: Vec<(JobId, Duration)>,
-    /// The CPU time that the measurement took.
-    cost: Duration,
-}
-
-impl CpuMeasurement {
-    /// Measures these jobs. Blocks.
-    fn take(jobs: &[JobHandle]) -> Self {
-        let start = process::thread_cpu_time();
-        let used = job::measure_cpu(jobs);
-        Self { used, cost: process::thread_cpu_time().saturating_sub(start) }
     }
 }

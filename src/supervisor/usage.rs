@@ -15,6 +15,8 @@ use governor::{Quota, RateLimiter};
 
 use super::queue::{Retry, SubmitRefusal, TenantBound, TenantLimits};
 use crate::ids::{JobId, TenantId};
+use crate::job::{self, JobHandle};
+use crate::process;
 
 /// The CPU time and the starts that tenants have used.
 #[derive(Debug)]
@@ -489,6 +491,23 @@ impl CpuWindow {
         }
         (self.cpu, self.since) = (cpu, now);
         change
+    }
+}
+
+/// The CPU time of running jobs at one moment.
+#[derive(Debug, Default)]
+pub(super) struct CpuMeasurement {
+    pub(super) used: Vec<(JobId, Duration)>,
+    /// The CPU time that the measurement took.
+    pub(super) cost: Duration,
+}
+
+impl CpuMeasurement {
+    /// Measures these jobs. Blocks.
+    pub(super) fn take(jobs: &[JobHandle]) -> Self {
+        let start = process::thread_cpu_time();
+        let used = job::measure_cpu(jobs);
+        Self { used, cost: process::thread_cpu_time().saturating_sub(start) }
     }
 }
 

@@ -231,6 +231,8 @@ words! {
         Tenant = "tenant",
         /// Pressure holds starts back.
         Pressure = "pressure",
+        /// The server is short of file descriptors.
+        Files = "files",
         /// The queue or the lane is paused.
         Paused = "paused",
         /// Nothing holds it back; it starts soon.

@@ -1,12 +1,13 @@
 //! Limits and scores that a job gets from its server.
 
 use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
 
 use rustix::process::geteuid;
 use serde_json::{Value, json};
 
-use crate::harness::{Launch, Marker, TestServer, eventually};
+use crate::harness::{Launch, Marker, TestServer, eventually, eventually_some};
 
 /// The difference between the out-of-memory scores of a job and of its server.
 const MORE: i32 = 300;
@@ -112,9 +113,7 @@ fn a_hard_limit_that_is_lowered_while_the_server_runs_holds_for_its_jobs() {
 #[test]
 fn a_pipeline_runs_under_a_limit_below_the_number_of_its_report() {
     let mut shellyard = Launch::stdio().structured().config(UNCONFINED).start();
-    let server = shellyard.server_pid().to_string();
-    let limits = ["--nofile=60:60", "--pid", &server];
-    assert!(Command::new("prlimit").args(limits).status().expect("prlimit runs").success());
+    set_open_files(&shellyard, "60:60");
     let reply =
         shellyard.call("run_command", json!({"command": "ulimit -Hn; echo a | cat; (exit 3)"}));
     assert_eq!(
@@ -123,4 +122,78 @@ fn a_pipeline_runs_under_a_limit_below_the_number_of_its_report() {
         "{}",
         reply.0
     );
+}
+
+/// Changes the soft and the hard limit of a server that runs.
+fn set_open_files(server: &TestServer, limits: &str) {
+    let (limits, server) = (format!("--nofile={limits}"), server.server_pid().to_string());
+    let changed = Command::new("prlimit").args([&limits, "--pid", &server]).status();
+    assert!(changed.expect("prlimit runs").success(), "{limits}");
+}
+
+/// Starts jobs that run until the returned file exists, more than a low limit has descriptors for.
+/// Returns those that wait for descriptors, too.
+fn start_too_many(server: &mut TestServer) -> (PathBuf, Vec<u64>, Vec<u64>) {
+    let gate = server.work().join("gate");
+    let mut jobs = Vec::new();
+    let mut waiting = Vec::new();
+    for number in 0..8 {
+        let command =
+            format!("until [ -e {} ]; do sleep 0.1; done; echo end {number}", gate.display());
+        let reply = server.call("run_command", json!({"command": command, "wait_s": 0})).ok();
+        jobs.push(reply.job());
+        if reply.verdict().contains("the server is short of file descriptors") {
+            waiting.push(reply.job());
+        }
+    }
+    assert!(!waiting.is_empty() && waiting.len() < jobs.len(), "{waiting:?} of {jobs:?} wait");
+    (gate, jobs, waiting)
+}
+
+/// Waits until each of these jobs has ended as it should.
+#[track_caller]
+fn expect_ends(server: &mut TestServer, jobs: &[u64]) {
+    for (number, job) in jobs.iter().enumerate() {
+        let wait = json!({"jobs": [job], "wait_s": 20, "cursor": "bytes:0"});
+        let text = eventually_some("the job ends", || {
+            let text = server.call("wait_jobs", wait.clone()).ok().text();
+            (!text.starts_with("queued") && !text.starts_with("running")).then_some(text)
+        });
+        let is_as_expected = text.contains("exit 0") && text.contains(&format!("end {number}"));
+        assert!(is_as_expected, "job {job}: {text}");
+    }
+}
+
+#[test]
+fn jobs_wait_while_the_server_is_short_of_descriptors() {
+    const POLICY: &str = "[policy]\ndeny = [\"touch\"]\n";
+    for policy in ["", POLICY] {
+        for launch in Launch::both() {
+            let config = format!("{UNCONFINED}{policy}");
+            let mut server = launch.config(&config).start();
+            assert!(server.run("echo before").verdict().contains("exit 0"));
+            set_open_files(&server, "64:64");
+            let (gate, jobs, _) = start_too_many(&mut server);
+            let listed = server.call("list_jobs", json!({"state": "queued"})).ok().text();
+            assert!(listed.contains("short of file descriptors"), "{listed}");
+            fs::write(&gate, "").expect("it is written");
+            expect_ends(&mut server, &jobs);
+            let after = server.run("echo after");
+            assert!(after.verdict().contains("exit 0"), "{}", after.text());
+        }
+    }
+}
+
+#[test]
+fn jobs_that_wait_for_descriptors_start_when_the_limit_is_raised() {
+    let mut server = Launch::stdio().config(UNCONFINED).start();
+    set_open_files(&server, "64:");
+    let (gate, jobs, _) = start_too_many(&mut server);
+    set_open_files(&server, "1024:");
+    eventually("all run, although none has ended", || {
+        let listed = server.call("list_jobs", json!({})).ok().verdict();
+        listed.contains("8 running") && listed.contains("0 queued")
+    });
+    fs::write(&gate, "").expect("it is written");
+    expect_ends(&mut server, &jobs);
 }

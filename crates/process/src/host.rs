@@ -21,6 +21,7 @@ use crate::keeper::{
 };
 use crate::launch::{LocalDirs, OpenedDir, ProcessLaunch, SandboxSpec, StartError};
 use crate::load::RecentStarts;
+use crate::open_files::{FileReservation, PendingStarts};
 use crate::processes::{self, ProcStat, ProcessKey, ProcessSnapshot, ProcessTag, TreeScan};
 use crate::sandbox::SandboxSupport;
 use crate::sandbox::job_resources::{
@@ -62,6 +63,7 @@ struct OwnProcess {
     /// One for all hosts: it has as many threads as the process can use.
     spawn_pool: SpawnPool,
     recent_starts: RecentStarts,
+    pending_starts: PendingStarts,
 }
 
 impl Host {
@@ -103,6 +105,7 @@ impl Host {
             cgroups,
             spawn_pool,
             recent_starts,
+            pending_starts: PendingStarts::default(),
         }))
     }
 
@@ -166,6 +169,13 @@ impl Host {
     #[must_use]
     pub fn recent_starts(&self) -> &RecentStarts {
         &self.process.recent_starts
+    }
+
+    /// Reserves the descriptors for the start of one process; `None` if too few are free now. Keep
+    /// the reservation until the process is started.
+    #[must_use]
+    pub fn reserve_files(&self) -> Option<FileReservation> {
+        self.process.pending_starts.reserve_files()
     }
 
     /// Returns the sandbox features of this host.

@@ -29,6 +29,7 @@ mod job_cgroup;
 mod keeper;
 mod launch;
 pub mod load;
+mod open_files;
 mod processes;
 pub mod sandbox;
 pub mod shell;
@@ -55,6 +56,7 @@ pub use launch::{
     StartError, StreamMode, TerminalSize,
 };
 pub use load::{HostLoad, RecentStart, RecentStarts, TaskLimit, host_tasks, newest_task_id};
+pub use open_files::FileReservation;
 pub use processes::TreeScan;
 pub use sandbox::job_resources::KillMethod;
 pub use shell::PipelineReport;

@@ -114,6 +114,12 @@ fn wait(pid: Pid, options: c_int) -> Result<Option<ChildExit>, Errno> {
     Ok((found != 0).then_some(ChildExit { status, cpu, max_rss_bytes: rss_bytes(&usage) }))
 }
 
+/// `true` if this number is an open descriptor of this process.
+pub(crate) fn is_open(number: RawFd) -> bool {
+    // SAFETY: the call only reads the flags of the number, which need not be open.
+    unsafe { libc::fcntl(number, libc::F_GETFD) != -1 }
+}
+
 /// Returns the session of a process, as the pid of its leader; `None` if there is no such process,
 /// or if it has no session, like kernel threads: the wrapper of `rustix` does not expect those.
 pub(crate) fn session_of(pid: Pid) -> Option<Pid> {

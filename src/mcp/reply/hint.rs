@@ -296,6 +296,7 @@ fn slot_holders(job: &JobSnapshot) -> Vec<JobId> {
         WaitsFor::Turn
         | WaitsFor::CpuLimit { .. }
         | WaitsFor::Pressure(_)
+        | WaitsFor::Files
         | WaitsFor::Paused
         | WaitsFor::LanePaused { .. } => Vec::new(),
     }

@@ -22,6 +22,8 @@ pub struct Queue {
     pub(super) limits: QueueLimits,
     pub(super) flow: Flow,
     pub(super) pressure: Option<Pressure>,
+    /// `true` if the server has too few free file descriptors for another start.
+    pub(super) is_short_of_files: bool,
     pub(super) lanes: BTreeMap<Arc<str>, Lane>,
     pub(super) members: HashMap<TenantId, QueuedTenant>,
     /// Tenants that start nothing because they have used up their CPU time.
@@ -83,6 +85,7 @@ impl Queue {
             limits: limits.clone(),
             flow: Flow::Open,
             pressure: None,
+            is_short_of_files: false,
             lanes: BTreeMap::new(),
             members: HashMap::new(),
             spent: HashSet::new(),
@@ -100,7 +103,7 @@ impl Queue {
     }
 
     /// Returns a queue with the same limits and pauses but without jobs; it does not know the
-    /// pressure on the host.
+    /// pressure on the host, nor a shortage of files.
     #[must_use]
     pub fn without_jobs(&self) -> Self {
         let mut queue = Self::new(self.limits.clone());

@@ -110,6 +110,8 @@ pub enum Hold {
     Paused,
     /// The host is short of something, and at least one job runs.
     Pressure(Pressure),
+    /// The server is short of file descriptors, and at least one job runs.
+    Files,
 }
 
 /// A lane that cannot be paused or resumed because there is none of that name.
@@ -122,15 +124,14 @@ pub struct UnknownLane {
 }
 
 impl Queue {
-    /// Returns the reason that holds all starts back, if any. Pressure never stops the only job.
+    /// Returns the reason that holds all starts back, if any. A shortage never stops the only job.
     #[must_use]
     pub fn hold(&self) -> Option<Hold> {
         match (self.flow, self.pressure) {
             (Flow::Paused, _) => Some(Hold::Paused),
-            (Flow::Open, Some(pressure)) if self.running + self.idle > 0 => {
-                Some(Hold::Pressure(pressure))
-            }
-            (Flow::Open, Some(_) | None) => None,
+            (Flow::Open, _) if self.running + self.idle == 0 => None,
+            (Flow::Open, Some(pressure)) => Some(Hold::Pressure(pressure)),
+            (Flow::Open, None) => self.is_short_of_files.then_some(Hold::Files),
         }
     }
 
@@ -143,6 +144,11 @@ impl Queue {
     /// Records which resource the host is short of, if any.
     pub const fn set_pressure(&mut self, pressure: Option<Pressure>) {
         self.pressure = pressure;
+    }
+
+    /// Records whether the server has too few free file descriptors for another start.
+    pub const fn set_short_of_files(&mut self, is_short: bool) {
+        self.is_short_of_files = is_short;
     }
 
     /// Starts no more jobs, in this lane or at all. Running jobs continue.

@@ -66,6 +66,8 @@ pub enum WaitsFor {
     },
     /// The end of a shortage on the host.
     Pressure(Pressure),
+    /// File descriptors of the server.
+    Files,
     /// The resumption of the queue.
     Paused,
     /// The resumption of the lane.
@@ -83,6 +85,7 @@ impl WaitsFor {
             Self::Lane { .. } => WaitReason::Lane,
             Self::TenantLimit { .. } | Self::CpuLimit { .. } => WaitReason::Tenant,
             Self::Pressure(_) => WaitReason::Pressure,
+            Self::Files => WaitReason::Files,
             Self::Paused | Self::LanePaused { .. } => WaitReason::Paused,
             Self::Turn => WaitReason::Turn,
         }
@@ -97,6 +100,7 @@ impl fmt::Display for WaitsFor {
             Self::TenantLimit { limit } => write!(f, "tenant limit {limit}"),
             Self::CpuLimit { limit } => write!(f, "CPU limit {}s per hour", limit.as_secs()),
             Self::Pressure(pressure) => pressure.fmt(f),
+            Self::Files => f.write_str("the server is short of file descriptors"),
             Self::Paused => f.write_str("the queue is paused"),
             Self::LanePaused { lane } => write!(f, "lane {lane} is paused"),
             Self::Turn => f.write_str("its turn"),
@@ -132,6 +136,7 @@ impl Queue {
             WaitsFor::Lane { .. } => (Some(name), true),
             WaitsFor::CpuLimit { .. }
             | WaitsFor::Pressure(_)
+            | WaitsFor::Files
             | WaitsFor::Paused
             | WaitsFor::LanePaused { .. }
             | WaitsFor::Turn => return HoldingJobs::default(),
@@ -177,6 +182,7 @@ impl Queue {
         match hold {
             _ if self.running >= slots => WaitsFor::Slots { slots },
             Some(Hold::Pressure(pressure)) => WaitsFor::Pressure(pressure),
+            Some(Hold::Files) => WaitsFor::Files,
             Some(Hold::Paused) | None => WaitsFor::Turn,
         }
     }

@@ -7,6 +7,7 @@ use super::{HostResource, Pressure, SubmitRefusal, *};
 use crate::ids::{JobId, TenantId};
 use crate::spec::CallMode;
 use crate::spec::Priority::{self, High, Low, Normal};
+use crate::telemetry::WaitReason;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -243,6 +244,28 @@ fn pressure_never_stops_the_only_job() {
     queue.set_pressure(None);
     push(&mut queue, 3, "a");
     assert_eq!(starts(&mut queue), [3]);
+}
+
+#[test]
+fn jobs_wait_for_file_descriptors_unless_nothing_runs() {
+    let mut queue = Queue::new(limits(2));
+    queue.set_short_of_files(true);
+    for (job, owner) in [(1, "a"), (2, "b"), (3, "a")] {
+        push(&mut queue, job, owner);
+    }
+    assert_eq!((starts(&mut queue), queue.hold()), (vec![1], Some(Hold::Files)));
+    assert_eq!(words(&queue, 2), "the server is short of file descriptors");
+    assert_eq!(queue.overview().waiting, [(WaitReason::Files, 2)].into());
+    queue.pause(None).unwrap();
+    assert_eq!(words(&queue, 2), "the queue is paused");
+    queue.resume(None).unwrap();
+    queue.release(id(1), Some(SECOND));
+    assert_eq!(starts(&mut queue), [2]);
+    queue.set_short_of_files(false);
+    assert_eq!((starts(&mut queue), queue.hold()), (vec![3], None));
+    queue.set_short_of_files(true);
+    push(&mut queue, 4, "a");
+    assert_eq!(words(&queue, 4), "2/2 slots busy", "descriptors alone would not start it");
 }
 
 #[test]
