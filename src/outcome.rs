@@ -60,6 +60,7 @@ impl Outcome {
             Self::FailedToStart(
                 StartError::System { .. }
                 | StartError::OutOfProcesses { .. }
+                | StartError::OutOfFiles { .. }
                 | StartError::Confinement { .. },
             )
             | Self::Lost { .. } => Some(JobFault::Server),

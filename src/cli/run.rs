@@ -481,6 +481,7 @@ const fn start_failure_exit_code(why: &StartError) -> u8 {
         | StartError::Confinement { .. }
         | StartError::NoWorkspace { .. }
         | StartError::OutOfProcesses { .. }
+        | StartError::OutOfFiles { .. }
         | StartError::System { .. } => OUR_FAILURE,
     }
 }

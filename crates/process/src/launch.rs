@@ -306,12 +306,14 @@ fn resolve_path(directory: &OwnedFd) -> Result<PathBuf, Errno> {
 }
 
 pub(crate) fn bad_cwd(path: &Path, errno: Errno) -> StartError {
+    if let Some(error) = StartError::from_open_file_limit(&errno.into()) {
+        return error;
+    }
     let why = match errno {
         Errno::NOENT => "no such directory".to_owned(),
         Errno::NOTDIR => "not a directory".to_owned(),
         Errno::ACCESS => "permission denied".to_owned(),
         Errno::STALE => "it was moved or removed meanwhile".to_owned(),
-        Errno::MFILE => describe_open_file_limit(),
         other => io::Error::from(other).to_string(),
     };
     StartError::BadCwd { cwd: path.display().to_string(), why }
@@ -430,6 +432,12 @@ pub enum StartError {
         /// The limit that was reached, and how to raise it.
         why: String,
     },
+    /// The system refused to open a file that the start needs.
+    #[error("the command was not run: {why}; or try again when other jobs have ended")]
+    OutOfFiles {
+        /// The limit that was reached, and how to raise it.
+        why: String,
+    },
     /// Any other error of the system.
     #[error("the system could not start `{program}`: {why}; try again when the host has room")]
     System {
@@ -455,13 +463,23 @@ fn deserialize_nul_place<'de, D: Deserializer<'de>>(input: D) -> Result<&'static
 }
 
 impl StartError {
-    /// Creates the error for a process or thread that the system did not provide for `program`.
+    /// Creates the error for a process, a thread or a file that the system did not provide for
+    /// `program`.
     #[must_use]
     pub fn from_system(program: String, error: &io::Error) -> Self {
+        if let Some(error) = Self::from_open_file_limit(error) {
+            return error;
+        }
         match TaskLimit::reached(error) {
             Some(limit) => Self::OutOfProcesses { program, why: limit.to_string() },
             None => Self::System { program, why: error.to_string() },
         }
+    }
+
+    /// Returns the error for a file that was refused because a limit on open files is reached; `None`
+    /// if this error has another reason.
+    pub(crate) fn from_open_file_limit(error: &io::Error) -> Option<Self> {
+        describe_open_file_limit(error).map(|why| Self::OutOfFiles { why })
     }
 
     /// Returns the same error with `change` applied to every text in it.
@@ -477,6 +495,7 @@ impl StartError {
             Self::OutOfProcesses { program, why } => {
                 Self::OutOfProcesses { program: change(program), why: change(why) }
             }
+            Self::OutOfFiles { why } => Self::OutOfFiles { why: change(why) },
             Self::Confinement { what, why } => {
                 Self::Confinement { what: change(what), why: change(why) }
             }
@@ -498,6 +517,7 @@ impl StartError {
             Self::Confinement { .. } => "confinement",
             Self::NoWorkspace { .. } => "no_workspace",
             Self::OutOfProcesses { .. } => "out_of_processes",
+            Self::OutOfFiles { .. } => "out_of_files",
             Self::System { .. } => "system",
         }
     }
@@ -595,6 +615,9 @@ mod tests {
         check_refused(&place.path("dangling"), "no such directory");
         check_refused(&place.path("inside/inside"), "not a directory");
         check_refused(&place.path("inside/inside/below"), "not a directory");
+        for errno in [Errno::MFILE, Errno::NFILE] {
+            assert_eq!(bad_cwd(&place.path("inside"), errno).code(), "out_of_files");
+        }
         check_refused(&place.path("loop"), &io::Error::from(Errno::LOOP).to_string());
         let nul = OpenedDir::open(Path::new("/a\0b")).map(drop);
         assert_eq!(nul, Err(StartError::NulByte { what: "cwd" }));

@@ -270,13 +270,22 @@ fn likely_limit(mut cgroups: Vec<CgroupTasks>, user: Option<u64>) -> TaskLimit {
     }
 }
 
-/// Describes the server's own limit on open files, which it raised at start as far as it may.
-pub(crate) fn describe_open_file_limit() -> String {
+/// Describes the limit on open files that made the kernel refuse one with this error; `None` if it
+/// refused for another reason. The server raised its own limit at start as far as it may.
+pub(crate) fn describe_open_file_limit(error: &io::Error) -> Option<String> {
+    match Errno::from_io_error(error)? {
+        Errno::MFILE => {}
+        Errno::NFILE => {
+            let why = "this host has no room for more open files; raise fs.file-max";
+            return Some(why.to_owned());
+        }
+        _ => return None,
+    }
     let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    format!(
+    Some(format!(
         "this server may open {most} files and has them open, up to five for each running job; \
          raise its hard limit (ulimit -Hn, LimitNOFILE in systemd) or lower queue.slots"
-    )
+    ))
 }
 
 /// The result of a failed probe of a kernel feature.
@@ -284,14 +293,18 @@ pub(crate) fn describe_open_file_limit() -> String {
 pub(crate) enum ProbeError {
     /// The host does not have the feature.
     Missing(String),
-    /// The system gave no thread or process to try it out with.
-    NoTask,
+    /// The system gave no thread, process, file or memory to try it out with.
+    NoResources,
 }
 
 impl ProbeError {
     /// Classifies the error of a probe; `why` describes a missing feature.
     pub(crate) fn new(error: &io::Error, why: String) -> Self {
-        if TaskLimit::reached(error).is_some() { Self::NoTask } else { Self::Missing(why) }
+        let errno = Errno::from_io_error(error);
+        match errno {
+            Some(Errno::AGAIN | Errno::MFILE | Errno::NFILE | Errno::NOMEM) => Self::NoResources,
+            Some(_) | None => Self::Missing(why),
+        }
     }
 }
 

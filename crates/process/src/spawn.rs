@@ -22,7 +22,6 @@ use crate::guardian::guardian_main;
 use crate::host::{Host, SavedProcess};
 use crate::keeper::{FileRole, KeptFile, KeptJob};
 use crate::launch::{self, CommandLine, Cwd, EnvVariable, ProcessLaunch, ReportMode, StartError};
-use crate::load::describe_open_file_limit;
 use crate::sandbox::job_resources::{JobResources, SandboxResources};
 use crate::shell::PipelineReport;
 use crate::spawner::{NamespacedLeader, PidNamespace};
@@ -272,7 +271,7 @@ fn explain_failure(
     path: &CString,
     cwd: BorrowedFd<'_>,
 ) -> StartError {
-    if let Errno::MFILE | Errno::AGAIN = errno {
+    if let Errno::MFILE | Errno::NFILE | Errno::AGAIN = errno {
         // This is independent of the step: each of them may need a file, or create a process.
         return system_error(launch, &errno.into());
     }
@@ -417,11 +416,7 @@ fn not_executable(launch: &ProcessLaunch) -> StartError {
 }
 
 fn system_error(launch: &ProcessLaunch, error: &io::Error) -> StartError {
-    let program = to_text(&launch.command.program);
-    match Errno::from_io_error(error) {
-        Some(Errno::MFILE) => StartError::System { program, why: describe_open_file_limit() },
-        Some(_) | None => StartError::from_system(program, error),
-    }
+    StartError::from_system(to_text(&launch.command.program), error)
 }
 
 fn to_text(text: &OsStr) -> String {

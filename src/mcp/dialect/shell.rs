@@ -368,6 +368,7 @@ fn format_start_error(error: &StartError) -> String {
         | StartError::Confinement { .. }
         | StartError::NoWorkspace { .. }
         | StartError::OutOfProcesses { .. }
+        | StartError::OutOfFiles { .. }
         | StartError::System { .. } => error.to_string(),
     }
 }

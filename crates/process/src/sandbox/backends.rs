@@ -172,8 +172,8 @@ impl SandboxSupport {
     }
 }
 
-/// A feature that is probed once. The result is kept, unless the system gave no thread or process
-/// to probe with: then the next query tries again.
+/// A feature that is probed once. The result is kept, unless the system gave no thread,
+/// process, file or memory to probe with: then the next query tries again.
 pub struct FeatureProbe<T> {
     try_out: Box<dyn Fn() -> Result<T, ProbeError> + Send + Sync>,
     known: OnceLock<Result<T, String>>,
@@ -192,7 +192,7 @@ impl<T> FeatureProbe<T> {
         match (self.try_out)() {
             Ok(found) => self.known.get_or_init(|| Ok(found)),
             Err(ProbeError::Missing(why)) => self.known.get_or_init(|| Err(why)),
-            Err(ProbeError::NoTask) => self.untried.get_or_init(|| Err(UNTRIED.to_owned())),
+            Err(ProbeError::NoResources) => self.untried.get_or_init(|| Err(UNTRIED.to_owned())),
         }
     }
 }
@@ -203,18 +203,18 @@ impl<T: fmt::Debug> fmt::Debug for FeatureProbe<T> {
     }
 }
 
-const UNTRIED: &str =
-    "no process could be created to try it out; raise the limit on processes, or try again later";
+const UNTRIED: &str = "the system gave no process, file or memory to try it out with; raise the limits on processes \
+     and open files, or try again later";
 
 /// Starts a process the same way as a job whose file access is restricted.
 fn try_namespaces(spawner: &Spawner) -> Result<(), ProbeError> {
-    let no_directory = |error| ProbeError::Missing(format!("no temporary directory: {error}"));
+    let no_directory = |error| ProbeError::new(&error, format!("no temporary directory: {error}"));
     let place = tempfile::tempdir().map_err(no_directory)?;
     spawner.start().map_err(|error| {
         ProbeError::new(&error, format!("no process to create jobs with: {error}"))
     })?;
     let started = start_in_namespaces(spawner, place.path())
-        .map_err(|error| ProbeError::Missing(error.to_string()))?;
+        .map_err(|error| ProbeError::new(&error, error.to_string()))?;
     started.map_err(|failure| ProbeError::new(&failure.errno.into(), describe_missing(failure)))
 }
 
@@ -363,12 +363,15 @@ mod tests {
     #[test]
     fn a_probe_that_could_not_run_is_repeated_and_a_result_is_kept() {
         let results = Mutex::new(vec![
-            Err(ProbeError::new(&Errno::AGAIN.into(), String::new())),
             Ok(3),
+            Err(ProbeError::new(&Errno::NOMEM.into(), String::new())),
+            Err(ProbeError::new(&Errno::MFILE.into(), String::new())),
             Err(ProbeError::new(&Errno::AGAIN.into(), String::new())),
         ]);
         let trial = FeatureProbe::new(move || results.lock().unwrap().pop().unwrap());
-        assert_eq!(trial.get(), &Err(UNTRIED.to_owned()));
+        for _ in 0..3 {
+            assert_eq!(trial.get(), &Err(UNTRIED.to_owned()));
+        }
         assert_eq!(trial.get(), &Ok(3));
         assert_eq!(trial.get(), &Ok(3));
         let missing = || Err(ProbeError::new(&Errno::NOSYS.into(), "not built in".to_owned()));

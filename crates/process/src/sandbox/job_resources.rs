@@ -261,7 +261,10 @@ fn program_paths(launch: &ProcessLaunch) -> Vec<PathBuf> {
 }
 
 fn confinement_error(what: &str, error: &io::Error) -> StartError {
-    StartError::Confinement { what: what.to_owned(), why: error.to_string() }
+    StartError::from_open_file_limit(error).unwrap_or_else(|| StartError::Confinement {
+        what: what.to_owned(),
+        why: error.to_string(),
+    })
 }
 
 /// Returns the processes that no job may signal: this server and its helpers, with their groups.

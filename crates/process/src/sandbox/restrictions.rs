@@ -287,7 +287,7 @@ pub(crate) fn probe_landlock() -> Result<u32, ProbeError> {
     let thread = thread::Builder::new().spawn(restrict_probe_thread);
     let thread = thread.map_err(|error| ProbeError::new(&error, error.to_string()))?;
     let tried = thread.join().unwrap_or(Err(io::ErrorKind::Other.into()));
-    let status = tried.map_err(|error| ProbeError::Missing(error.to_string()))?;
+    let status = tried.map_err(|error| ProbeError::new(&error, error.to_string()))?;
     check_version(status).map_err(ProbeError::Missing)
 }
 

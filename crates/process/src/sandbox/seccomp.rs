@@ -237,7 +237,7 @@ pub(crate) fn probe() -> Result<(), ProbeError> {
     let tried = thread.join().unwrap_or(Err(io::ErrorKind::Other.into()));
     tried.map_err(|error| {
         let why = "the kernel has no seccomp filters, or a container does not allow them";
-        ProbeError::Missing(format!("{why}: {error}"))
+        ProbeError::new(&error, format!("{why}: {error}"))
     })
 }
 
