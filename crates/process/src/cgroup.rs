@@ -16,7 +16,7 @@ use std::fs::File;
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fmt, fs, io, thread};
 
@@ -29,6 +29,7 @@ use crate::job_cgroup::{
     parse_cpu_stat, pids_below, try_remove_tree,
 };
 use crate::keeper::{CGROUP_FILE, KeeperClient};
+use crate::load::ProbeError;
 use crate::processes::{self, ProcStat, ProcessKey};
 
 const PREFIX: &str = "shellyard-";
@@ -38,11 +39,15 @@ const JOB_PREFIX: &str = "job-";
 const LAST_WAIT: Duration = Duration::from_secs(1);
 const LAST_PAUSE: Duration = Duration::from_millis(5);
 
+const UNTRIED: &str = "the system gave no file or memory to create one; try again later";
+
 /// The cgroups of the jobs of this process, created when they are first needed. All hosts of a
 /// process share them, since a process is in one cgroup.
 #[derive(Debug, Default)]
 pub struct Cgroups {
     root: OnceLock<Result<CgroupRoot, String>>,
+    /// Held while `root` is created.
+    opening: Mutex<()>,
     /// The keeper of this server, under whose identity the cgroups are created.
     keeper: Option<KeeperClient>,
 }
@@ -68,7 +73,7 @@ impl Cgroups {
     /// Creates the cgroups of a server that this keeper has started, or takes over those of an
     /// earlier one.
     pub(crate) fn new_kept(keeper: KeeperClient) -> Self {
-        Self { root: OnceLock::new(), keeper: Some(keeper) }
+        Self { keeper: Some(keeper), ..Self::default() }
     }
 
     /// Takes over the cgroup of a job that an earlier server started.
@@ -99,7 +104,7 @@ impl Cgroups {
     pub fn delegation(&self) -> Delegation {
         let root = match self.root() {
             Ok(root) => root,
-            Err(why) => return Delegation::Nothing { why: why.clone() },
+            Err(why) => return Delegation::Nothing { why: why.to_owned() },
         };
         let below = root.dir.clone();
         match &root.controllers {
@@ -137,12 +142,26 @@ impl Cgroups {
         parse_cpu_stat(&processes::read_short_file(root.dir.join("cpu.stat")).ok()?)
     }
 
-    fn root(&self) -> Result<&CgroupRoot, &String> {
-        let open = || match &self.keeper {
+    /// Returns the parent of all job cgroups, or the reason why there is none. A shortage of files
+    /// or memory is not remembered: the next call tries again.
+    fn root(&self) -> Result<&CgroupRoot, &str> {
+        let _opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = match self.root.get() {
+            Some(known) => known,
+            None => match self.open_root() {
+                Err(ProbeError::NoResources) => return Err(UNTRIED),
+                Err(ProbeError::Missing(why)) => self.root.get_or_init(|| Err(why)),
+                Ok(root) => self.root.get_or_init(|| Ok(root)),
+            },
+        };
+        known.as_ref().map_err(String::as_str)
+    }
+
+    fn open_root(&self) -> Result<CgroupRoot, ProbeError> {
+        match &self.keeper {
             Some(keeper) => CgroupRoot::open_kept(own_directory()?, keeper),
             None => CgroupRoot::open(own_directory()?),
-        };
-        self.root.get_or_init(open).as_ref()
+        }
     }
 }
 
@@ -185,20 +204,22 @@ fn job_number(dir: &Path) -> Option<u64> {
     dir.file_name()?.to_str()?.strip_prefix(JOB_PREFIX)?.parse().ok()
 }
 
-fn refused(path: &Path, error: &io::Error) -> String {
-    format!("{} cannot be written to ({error})", path.display())
+fn refused(path: &Path, error: &io::Error) -> ProbeError {
+    ProbeError::new(error, format!("{} cannot be written to ({error})", path.display()))
 }
 
 impl CgroupRoot {
-    pub(crate) fn open(home: PathBuf) -> Result<Self, String> {
-        let own = processes::own_key().map_err(|error| error.to_string())?;
+    pub(crate) fn open(home: PathBuf) -> Result<Self, ProbeError> {
+        let own = processes::own_key();
+        let own = own.map_err(|error| ProbeError::new(&error, error.to_string()))?;
         Self::create(home, own, CgroupReaper::default(), None)
     }
 
     /// Takes over the cgroup of an earlier server of this keeper, or creates one and leaves a copy
     /// of its lock with the keeper. `own` is the cgroup of this process.
-    fn open_kept(own: PathBuf, keeper: &KeeperClient) -> Result<Self, String> {
-        let key = keeper.identity().key().ok_or("the keeper has no pid")?;
+    fn open_kept(own: PathBuf, keeper: &KeeperClient) -> Result<Self, ProbeError> {
+        let no_pid = || ProbeError::Missing("the keeper has no pid".to_owned());
+        let key = keeper.identity().key().ok_or_else(no_pid)?;
         let reaper = CgroupReaper::new(keeper.handover().clone());
         let home = home_of(own, &directory_name(key));
         let dir = home.join(directory_name(key));
@@ -210,7 +231,9 @@ impl CgroupRoot {
         }
         let root = Self::create(home, key, reaper, Some(keeper.keeper()))?;
         let sent = keeper.hold_noted_file(CGROUP_FILE, "", root.lock.as_fd());
-        sent.map_err(|error| format!("the keeper does not hold its lock ({error})"))?;
+        sent.map_err(|error| {
+            ProbeError::Missing(format!("the keeper does not hold its lock ({error})"))
+        })?;
         Ok(root)
     }
 
@@ -219,7 +242,7 @@ impl CgroupRoot {
         owner: ProcessKey,
         reaper: CgroupReaper,
         keeper: Option<Pid>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, ProbeError> {
         // Moving a process down from here requires write access to this file.
         let members = home.join("cgroup.procs");
         File::options().write(true).open(&members).map_err(|error| refused(&members, &error))?;
@@ -452,11 +475,13 @@ impl fmt::Display for Delegation {
 // The place of our own cgroup in the file system.
 
 /// Returns the directory of the cgroup that this process is in, or the reason why there is none.
-pub(crate) fn own_directory() -> Result<PathBuf, String> {
+pub(crate) fn own_directory() -> Result<PathBuf, ProbeError> {
     let read = |path: &str| {
-        fs::read_to_string(path).map_err(|error| format!("{path} cannot be read ({error})"))
+        let refused = |error| ProbeError::new(&error, format!("{path} cannot be read ({error})"));
+        fs::read_to_string(path).map_err(refused)
     };
     locate_cgroup(&read("/proc/self/cgroup")?, &read("/proc/self/mountinfo")?)
+        .map_err(ProbeError::Missing)
 }
 
 fn locate_cgroup(cgroup: &str, mountinfo: &str) -> Result<PathBuf, String> {
@@ -489,6 +514,8 @@ fn parse_cgroup2_mount(line: &str) -> Option<(&str, &str)> {
 mod tests {
     use std::collections::HashSet;
     use std::process::{Child, Command};
+
+    use rustix::io::Errno;
 
     use super::*;
 
@@ -600,8 +627,15 @@ mod tests {
 
     #[test]
     fn a_cgroup_without_write_access_is_reported() {
-        let why = CgroupRoot::open(PathBuf::from("/nowhere")).unwrap_err();
-        assert!(why.contains("/nowhere/cgroup.procs"), "{why}");
+        let error = CgroupRoot::open(PathBuf::from("/nowhere")).unwrap_err();
+        let is_named = |why: &str| why.contains("/nowhere/cgroup.procs");
+        assert!(matches!(&error, ProbeError::Missing(why) if is_named(why)), "{error:?}");
+    }
+
+    #[test]
+    fn a_shortage_of_files_is_no_answer_about_cgroups() {
+        let shortage = refused(Path::new("/nowhere"), &io::Error::from(Errno::MFILE));
+        assert_eq!(shortage, ProbeError::NoResources);
     }
 
     #[test]
