@@ -192,7 +192,8 @@ fn after_a_server_that_was_killed_nothing_is_left_in_the_workspace() {
 
 #[test]
 fn jobs_that_start_and_end_side_by_side_do_not_disturb_each_other() {
-    for mut world in EscapeWorld::each_user(Means::Namespaces, "") {
+    let worlds = EscapeWorld::each_user(Means::Namespaces, "");
+    for mut world in worlds.chain([EscapeWorld::durable(Means::Namespaces)]) {
         world.prepare(REPOSITORY);
         let before = all(&world.server.work());
         let jobs: Vec<u64> = (0..40)

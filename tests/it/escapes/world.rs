@@ -99,6 +99,13 @@ impl EscapeWorld {
         })
     }
 
+    /// A server with a keeper, which holds the locks on workspaces as well.
+    pub(super) fn durable(means: Means) -> Self {
+        let config = format!("[confinement]\nprofile = \"none\"\nbackend = \"{}\"\n", means.word());
+        let launch = Launch::http().within(Self::place()).structured();
+        Self { server: launch.config(&config).start(), means, user: "own user" }
+    }
+
     /// A program that is run as the user of this world, outside of any job.
     pub(super) fn outside(&self, program: &str) -> Command {
         let home = self.server.sandbox().path().join("home");

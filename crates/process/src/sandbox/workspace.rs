@@ -449,6 +449,8 @@ impl Drop for WorkspaceGuard {
         if flock(&self.root, FlockOperation::NonBlockingLockExclusive).is_ok() {
             self.placeholders.iter().for_each(|path| remove_placeholder(path));
         }
+        // Closing is not enough: the keeper or a process in creation may hold a copy of the lock.
+        flock(&self.root, FlockOperation::Unlock).ok();
     }
 }
 
@@ -911,6 +913,26 @@ mod tests {
         assert_eq!(all(&root), two.names);
         drop(two);
         assert_eq!(all(&root), [] as [PathBuf; 0]);
+    }
+
+    #[test]
+    fn no_lock_stays_with_a_copy_of_the_descriptor() {
+        let (records, other, (_root, root)) =
+            (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), new_root());
+        let roots = std::slice::from_ref(&root);
+        let one = protecting(roots, None, records.path());
+        let two = protecting(roots, None, other.path());
+        let held: Vec<OwnedFd> = [&one, &two]
+            .into_iter()
+            .flat_map(ProtectedFiles::locked_roots)
+            .map(|root| root.try_clone_to_owned().unwrap())
+            .collect();
+        drop(one);
+        drop(two);
+        assert_eq!(all(&root), [] as [PathBuf; 0], "the second job was the last one");
+        let directory = open_directory(&root).unwrap();
+        flock(&directory, FlockOperation::NonBlockingLockExclusive).unwrap();
+        drop(held);
     }
 
     #[test]
