@@ -7,10 +7,10 @@
 //! no lock, and has a spill directory of its own (`crates/output/src/spill.rs`).
 
 use std::collections::HashSet;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File, Metadata, TryLockError};
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 use rustix::fs::{Access, access};
 use tokio::signal::unix::SignalKind;
 use tokio::sync::watch;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::error::AppError;
@@ -257,7 +259,8 @@ impl KeeperLink {
     }
 
     /// Requests an upgrade; `None` is the program that was started. Refused while the settings are not
-    /// valid: no server could start with them.
+    /// valid: no server could start with them. Names that only this version does not know are for
+    /// another program to judge.
     async fn request_upgrade(
         self,
         program: Option<PathBuf>,
@@ -270,11 +273,16 @@ impl KeeperLink {
             Some(program) => program,
             None => started_program().map_err(|error| error.to_string())?,
         };
-        check_program(&program)?;
-        reloader.check().await?;
+        let shown = program.display().to_string();
+        let checking = spawn_blocking(move || check_program(&program));
+        let checked = match timeout(FILE_READ_TIMEOUT, checking).await {
+            Ok(checked) => checked.map_err(|error| error.to_string())??,
+            Err(_) => return Err(format!("{shown}: its file system does not answer")),
+        };
+        reloader.check(checked.origin).await?;
         let is_first = self.upgrade.send_if_modified(|requested| {
             let is_first = requested.is_none();
-            *requested = requested.take().or(Some(program));
+            *requested = requested.take().or(Some(checked.path));
             is_first
         });
         if is_first { Ok(()) } else { Err("another upgrade is under way".to_owned()) }
@@ -344,13 +352,38 @@ fn started_program() -> io::Result<PathBuf> {
     Ok(text.strip_suffix(" (deleted)").map_or_else(|| path.clone(), PathBuf::from))
 }
 
-fn check_program(path: &Path) -> Result<(), String> {
+/// A program that can take over.
+#[derive(Debug, PartialEq, Eq)]
+struct CheckedProgram {
+    /// The full path, without symlinks.
+    path: PathBuf,
+    origin: ProgramOrigin,
+}
+
+/// The relation of a program to the running one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ProgramOrigin {
+    /// The file that this process executes.
+    Same,
+    /// Another file, which may be of another version.
+    Other,
+}
+
+/// Checks that a program can take over. Blocks as long as its file system does.
+fn check_program(path: &Path) -> Result<CheckedProgram, String> {
     let shown = path.display();
-    let file = fs::metadata(path).map_err(|error| format!("{shown}: {error}"))?;
-    if file.is_file() && access(path, Access::EXEC_OK).is_ok() {
-        return Ok(());
+    let found = path.canonicalize().and_then(|path| Ok((fs::metadata(&path)?, path)));
+    let (file, path) = found.map_err(|error| format!("{shown}: {error}"))?;
+    if !file.is_file() || access(&path, Access::EXEC_OK).is_err() {
+        return Err(format!("{shown} is not an executable file"));
     }
-    Err(format!("{shown} is not an executable file"))
+    let is_same = fs::metadata("/proc/self/exe").is_ok_and(|own| file_id(&own) == file_id(&file));
+    let origin = if is_same { ProgramOrigin::Same } else { ProgramOrigin::Other };
+    Ok(CheckedProgram { path, origin })
+}
+
+fn file_id(file: &Metadata) -> (u64, u64) {
+    (file.dev(), file.ino())
 }
 
 /// Creates the host of a server, with the identity of its keeper if it has one.
@@ -488,8 +521,14 @@ mod tests {
         fs::write(&file, "").unwrap();
         assert!(check_program(&file).unwrap_err().contains("not an executable file"));
         fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
-        assert_eq!(check_program(&file), Ok(()));
+        let link = folder.path().join("link");
+        symlink(&file, &link).unwrap();
+        let path = file.canonicalize().unwrap();
+        let checked = CheckedProgram { path, origin: ProgramOrigin::Other };
+        assert_eq!(check_program(&link), Ok(checked));
         assert!(check_program(folder.path()).is_err());
+        let own = check_program(Path::new("/proc/self/exe")).unwrap();
+        assert_eq!(own.origin, ProgramOrigin::Same);
     }
 
     #[test]

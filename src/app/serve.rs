@@ -12,7 +12,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::durable::{self, DurableState, KeeperLink, ServerLock};
+use super::durable::{self, DurableState, KeeperLink, ProgramOrigin, ServerLock};
 use super::error::AppError;
 use super::module_settings::{self, OutputFiles};
 use super::runtime::{
@@ -442,10 +442,18 @@ impl Reloader {
         Self { targets: Arc::new(targets), sources, started, last: Arc::new(Mutex::new(loaded)) }
     }
 
-    /// Checks that a server could start with the settings as they are now.
-    pub(super) async fn check(&self) -> Result<(), String> {
-        let read = self.read_in_time().await;
-        read.map(|_| ()).map_err(|error| terminal::format_with_causes(&error))
+    /// Checks that this program could start with the settings as they are now. Another version may
+    /// know keys and variables that this one does not.
+    pub(super) async fn check(&self, program: ProgramOrigin) -> Result<(), String> {
+        match self.read_in_time().await {
+            Ok(_) => Ok(()),
+            Err(AppError::Config(error))
+                if program == ProgramOrigin::Other && error.has_only_unknown_names() =>
+            {
+                Ok(())
+            }
+            Err(error) => Err(terminal::format_with_causes(&error)),
+        }
     }
 
     /// Reloads after SIGHUP.

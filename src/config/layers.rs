@@ -183,6 +183,20 @@ impl ConfigError {
             Self::Invalid { .. } => "config_invalid",
         }
     }
+
+    /// `true` if all that is wrong are keys and variables that this version does not know; another
+    /// version may.
+    #[must_use]
+    pub fn has_only_unknown_names(&self) -> bool {
+        let is_unknown = |problem: &Problem| {
+            use ProblemKind::{UnknownKey, UnknownVariable};
+            matches!(problem.kind, UnknownKey { .. } | UnknownVariable { .. })
+        };
+        match self {
+            Self::Unreadable { .. } => false,
+            Self::Invalid { problems } => problems.iter().all(is_unknown),
+        }
+    }
 }
 
 fn format_problems(problems: &[Problem]) -> String {

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::harness::{
     HttpConnection, HttpRequest, Launch, Sandbox, TestServer, bytes_of, eventually,
-    eventually_some, private_dir, run_program, text,
+    eventually_some, output_of, private_dir, run_program, text,
 };
 
 /// More jobs than threads may wait for the disk.
@@ -431,6 +431,21 @@ fn a_server_starts_on_a_dead_spill_directory_and_names_it() {
     server.expect_log(&spill.display().to_string());
     server.expect_log("does not answer");
     assert_eq!(server.run("echo there")["output"], "there\n");
+    drop(disk);
+}
+
+#[test]
+fn an_upgrade_to_a_program_on_a_dead_disk_is_refused() {
+    let dir = private_dir();
+    // One thread: nothing would be answered while it waits for the disk.
+    let mut server = Launch::http().structured().env("TOKIO_WORKER_THREADS", "1").start();
+    let disk = DeadDisk::over(dir.path().to_owned());
+    let mut command = server.sandbox().command();
+    command.arg("upgrade").arg(dir.path().join("next")).arg("--data-dir").arg(server.data());
+    let output = output_of(command, "");
+    let said = text(&output.stderr);
+    assert!(!output.status.success() && said.contains("its file system does not"), "{said}");
+    server.assert_alive();
     drop(disk);
 }
 

@@ -1,5 +1,7 @@
 //! `shellyard upgrade`: the server is replaced while its jobs run.
 
+use std::thread;
+
 use rustix::process::Signal;
 use serde_json::json;
 
@@ -9,7 +11,8 @@ use super::disturbance::{Disturbance, Victim, upgrade};
 use super::load::Load;
 use super::random::{Random, number_from_environment};
 use crate::harness::{
-    Launch, Sandbox, SuspendedProcess, eventually, is_zombie, output_of, private_dir, signal, text,
+    Launch, Sandbox, SuspendedProcess, TestServer, eventually, is_zombie, output_of, private_dir,
+    signal, text,
 };
 
 #[test]
@@ -123,4 +126,37 @@ fn jobs_outlive_settings_that_are_not_valid() {
     std::fs::write(server.work().join("gate"), "").expect("the gate opens");
     let mut client = DurableClient::new(server.http().address());
     assert_eq!(client.wait_finished(job)["exit_code"], 5);
+}
+
+#[test]
+fn settings_that_only_another_version_may_know_do_not_refuse_an_upgrade_to_it() {
+    let mut server = Launch::http().structured().config("[queue]\nslots = 4\n").start();
+    let job = server.start("while [ ! -e gate ]; do sleep 0.05; done; exit 5");
+    server.wait_running(job);
+    let upgrade = |server: &TestServer, program: &[&str]| {
+        let mut command = server.sandbox().command();
+        command.arg("upgrade").args(program).arg("--data-dir").arg(server.data());
+        command
+    };
+    let refused = |program: &[&str]| {
+        let output = output_of(upgrade(&server, program), "");
+        assert!(!output.status.success());
+        text(&output.stderr)
+    };
+    server.sandbox().write("config.toml", "[queue]\nslots_of_tomorrow = 4\n");
+    let said = refused(&[]);
+    assert!(said.contains("unknown key `queue.slots_of_tomorrow`"), "the same program: {said}");
+    server.sandbox().write("config.toml", "[queue]\nslots_of_tomorrow = 4\nslots = \"many\"\n");
+    let said = refused(&["/bin/false"]);
+    assert!(said.contains("`queue.slots`"), "no version knows that: {said}");
+    server.sandbox().write("config.toml", "[queue]\nslots_of_tomorrow = 4\n");
+    let command = upgrade(&server, &["/bin/false"]);
+    let asking = thread::spawn(move || output_of(command, ""));
+    server.expect_log("jobs handed over");
+    server.expect_log("the new program exited with code 1");
+    server.sandbox().write("config.toml", "");
+    std::fs::write(server.work().join("gate"), "").expect("the gate opens");
+    let mut client = DurableClient::new(server.http().address());
+    assert_eq!(client.wait_finished(job)["exit_code"], 5);
+    assert!(!asking.join().expect("it runs to its end").status.success());
 }

@@ -11,7 +11,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use std::{env, io, thread};
 
-use rustix::fs::{Access, access};
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
 use rustix::net::{RecvFlags, SendFlags};
@@ -257,20 +256,15 @@ impl KeeperClient {
         Ok(self.send(&ServerMessage::Notify { text }, &[])?)
     }
 
-    /// Asks the keeper to start this program as the next server, with the same arguments. The
-    /// caller then exits with [`UPGRADE_EXIT_CODE`](super::UPGRADE_EXIT_CODE). If the program does
-    /// not become ready, the keeper starts the present one again.
+    /// Asks the keeper to start this program as the next server, with the same arguments; the path is
+    /// a full one. The caller then exits with [`UPGRADE_EXIT_CODE`](super::UPGRADE_EXIT_CODE). If the
+    /// program cannot be started or does not become ready, the keeper starts the present one again.
     ///
     /// From now on dropping a process, a tree or a scratch directory leaves the job as it is.
     ///
     /// # Errors
-    /// If the program cannot be executed, or if the keeper is gone: then nothing has changed.
+    /// If the keeper is gone: then nothing has changed.
     pub fn request_upgrade(&self, program: &Path) -> io::Result<()> {
-        let program = program.canonicalize()?;
-        if program.is_dir() {
-            return Err(Errno::ISDIR.into());
-        }
-        access(&program, Access::EXEC_OK)?;
         let program = program.as_os_str().as_bytes().to_vec();
         self.send(&ServerMessage::Upgrade { program }, &[])?;
         self.connection.handover.set();

@@ -347,8 +347,6 @@ fn an_upgrade_keeps_jobs_and_a_failed_one_is_explained() {
     keeper.ask("start a pipe echo one; read x; echo got $x; exit 6");
     keeper.ask("start b null exit 8");
     keeper.ask("read a one");
-    let refused = keeper.ask("upgrade /nonexistent");
-    assert!(refused.contains("No such file"), "{refused}");
     let own = std::env::current_exe().unwrap();
     let upgrade = |program: &str| {
         use std::io::Write as _;
@@ -363,6 +361,10 @@ fn an_upgrade_keeps_jobs_and_a_failed_one_is_explained() {
     expect_generation(&keeper, "4");
     assert_eq!(keeper.ask("failure"), "Some(\"the new program exited with code 1\")");
     assert_eq!(keeper.ask("restored"), "a: ok\nb: ok\n.");
+    upgrade("/nonexistent");
+    expect_generation(&keeper, "6");
+    let failure = keeper.ask("failure");
+    assert!(failure.contains("could not be started: No such file"), "{failure}");
     assert_eq!(keeper.ask("wait b"), "Code(8)");
     keeper.ask("write a two");
     assert_eq!(keeper.ask("read a got"), "got two");
