@@ -8,6 +8,7 @@
 
 use std::collections::HashSet;
 use std::fs::{self, File, Metadata, TryLockError};
+use std::future::pending;
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
@@ -156,12 +157,35 @@ pub(super) fn prepare_output_dir(spill: &SpillDir, previous: &PreviousServer) {
     }
 }
 
+/// The state of a server's replacement by another program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum UpgradeState {
+    NotRequested,
+    /// This program is to take over.
+    Requested(PathBuf),
+    /// The server ends, and nothing takes over.
+    ServerEnding,
+}
+
+impl UpgradeState {
+    /// Notes the request for a program; refused with the reason if it comes too late.
+    fn request(&mut self, program: PathBuf) -> Result<(), &'static str> {
+        match self {
+            Self::NotRequested => {
+                *self = Self::Requested(program);
+                Ok(())
+            }
+            Self::Requested(_) => Err("another upgrade is under way"),
+            Self::ServerEnding => Err("the server is ending"),
+        }
+    }
+}
+
 /// The connection of a server to its keeper, if it has one.
 #[derive(Debug, Clone)]
 pub(super) struct KeeperLink {
     client: Option<KeeperClient>,
-    /// The program that is to take over, once an upgrade was requested.
-    upgrade: watch::Sender<Option<PathBuf>>,
+    upgrade: watch::Sender<UpgradeState>,
     /// Cancelled when the keeper is gone.
     gone: CancellationToken,
 }
@@ -177,7 +201,7 @@ impl KeeperLink {
             let gone = gone.clone();
             keeper.start_reading(move || gone.cancel())?;
         }
-        Ok(Self { client, upgrade: watch::Sender::new(None), gone })
+        Ok(Self { client, upgrade: watch::Sender::new(UpgradeState::NotRequested), gone })
     }
 
     /// `true` if no other server of the same keeper has run before.
@@ -253,9 +277,20 @@ impl KeeperLink {
     /// Returns the program that is to take over, once an upgrade was requested.
     pub(super) async fn wait_for_upgrade(&self) -> PathBuf {
         let mut upgrade = self.upgrade.subscribe();
-        let requested = upgrade.wait_for(Option::is_some).await;
-        // The sender is a part of `self`, so it is not gone.
-        requested.ok().and_then(|program| program.clone()).unwrap_or_default()
+        loop {
+            if let UpgradeState::Requested(program) = &*upgrade.borrow_and_update() {
+                return program.clone();
+            }
+            if upgrade.changed().await.is_err() {
+                // The sender is a part of `self`, so it is not gone.
+                pending::<()>().await;
+            }
+        }
+    }
+
+    /// Refuses upgrades from now on, because the server ends.
+    pub(super) fn refuse_upgrades(&self) {
+        self.upgrade.send_replace(UpgradeState::ServerEnding);
     }
 
     /// Requests an upgrade; `None` is the program that was started. Refused while the settings are not
@@ -280,12 +315,12 @@ impl KeeperLink {
             Err(_) => return Err(format!("{shown}: its file system does not answer")),
         };
         reloader.check(checked.origin).await?;
-        let is_first = self.upgrade.send_if_modified(|requested| {
-            let is_first = requested.is_none();
-            *requested = requested.take().or(Some(checked.path));
-            is_first
+        let mut answer = Ok(());
+        self.upgrade.send_if_modified(|state| {
+            answer = state.request(checked.path);
+            answer.is_ok()
         });
-        if is_first { Ok(()) } else { Err("another upgrade is under way".to_owned()) }
+        answer.map_err(str::to_owned)
     }
 
     /// Requests an upgrade to the program that was started, after a signal.
@@ -529,6 +564,17 @@ mod tests {
         assert!(check_program(folder.path()).is_err());
         let own = check_program(Path::new("/proc/self/exe")).unwrap();
         assert_eq!(own.origin, ProgramOrigin::Same);
+    }
+
+    #[test]
+    fn only_the_first_request_for_an_upgrade_is_accepted() {
+        let mut state = UpgradeState::NotRequested;
+        assert_eq!(state.request("/a".into()), Ok(()));
+        assert!(state.request("/b".into()).unwrap_err().contains("another upgrade"));
+        assert_eq!(state, UpgradeState::Requested("/a".into()));
+        let mut state = UpgradeState::ServerEnding;
+        assert!(state.request("/a".into()).unwrap_err().contains("ending"));
+        assert_eq!(state, UpgradeState::ServerEnding);
     }
 
     #[test]

@@ -195,6 +195,7 @@ impl App {
                 self.hand_over(&program, &link, &mut serving).await
             }
         };
+        link.refuse_upgrades();
         link.notify(KeeperNotice::Stopping);
         shutdown_trigger.begin();
         readiness.send_replace(Readiness::Draining);

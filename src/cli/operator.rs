@@ -378,6 +378,9 @@ const UPGRADE_POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// The longest wait for an answer of the new server, or of the old one if the upgrade was undone.
 const UPGRADE_TIME: Duration = Duration::from_secs(120);
 
+/// The time without a listener after which the server counts as ended.
+const ABSENCE_TIME: Duration = Duration::from_secs(1);
+
 /// Flags of the verb `upgrade`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct UpgradeFlags {
@@ -412,21 +415,58 @@ async fn wait_for_successor(
     client: &ServerClient,
     old: &Value,
 ) -> Result<Value, ServerRequestError> {
-    let deadline = Instant::now() + UPGRADE_TIME;
+    let started = Instant::now();
+    let mut wait = SuccessorWait::new(client.target().to_string(), old);
     loop {
         sleep(UPGRADE_POLL_INTERVAL).await;
         let answer = get(client, "/api/v1/upgrade").await;
+        if let Some(end) = wait.end_by(answer, started.elapsed()) {
+            return end;
+        }
+    }
+}
+
+/// The wait for a later server than the one that was to be replaced.
+#[derive(Debug)]
+struct SuccessorWait<'a> {
+    target: String,
+    old: &'a Value,
+    /// The time since which nothing listens.
+    absent_since: Option<Duration>,
+}
+
+impl<'a> SuccessorWait<'a> {
+    const fn new(target: String, old: &'a Value) -> Self {
+        Self { target, old, absent_since: None }
+    }
+
+    /// Returns the result of the upgrade if this answer, at this time of the wait, decides it.
+    fn end_by(
+        &mut self,
+        answer: Result<Value, ServerRequestError>,
+        waited: Duration,
+    ) -> Option<Result<Value, ServerRequestError>> {
+        let is_late = waited >= UPGRADE_TIME;
+        if let Err(error @ ServerRequestError::NoServer { .. }) = answer {
+            // The keeper holds the listeners while no server runs, so it has ended as well.
+            let since = *self.absent_since.get_or_insert(waited);
+            return (waited.saturating_sub(since) >= ABSENCE_TIME).then_some(Err(error));
+        }
+        self.absent_since = None;
+        let generation = |server: &Value| server["generation"].as_u64();
+        let target = self.target.clone();
         match answer {
-            Ok(new) if new["generation"].as_u64() > old["generation"].as_u64() => return Ok(new),
-            // The old server still answers, or none does.
-            Ok(_) if Instant::now() < deadline => {}
-            Err(_) if Instant::now() < deadline => {}
-            Err(error) => return Err(error),
-            Ok(_) => {
-                let target = client.target().to_string();
-                let why = "the old server still answers".to_owned();
-                return Err(ServerRequestError::UpgradeUndone { target, why });
+            Ok(new) if generation(&new) > generation(self.old) => Some(Ok(new)),
+            Ok(new) if new["pid"] != self.old["pid"] => {
+                let pid = new["pid"].to_string();
+                Some(Err(ServerRequestError::UpgradeLost { target, pid }))
             }
+            Ok(_) if is_late => {
+                let why = "the old server still answers".to_owned();
+                Some(Err(ServerRequestError::UpgradeUndone { target, why }))
+            }
+            Err(error) if is_late => Some(Err(error)),
+            Ok(_) | Err(_) => None,
         }
     }
 }
@@ -552,6 +592,33 @@ ci      2       1 of 4   2       -           7 of 60
         assert_eq!((&*filter, &*end), ("debug\n", "for another 600 s, then info again\n"));
         let (_, end) = printed(json!({"filter": "debug", "configured": "info"}));
         assert!(end.contains("--reset") && end.contains("info"), "{end}");
+    }
+
+    #[test]
+    fn an_upgrade_ends_with_a_later_server_or_with_the_end_of_all_of_its_keeper() {
+        let old = json!({"generation": 2, "pid": 7});
+        let answer = |generation, pid| Ok(json!({"generation": generation, "pid": pid}));
+        let absent = || {
+            let source = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+            Err(ServerRequestError::NoServer { target: String::new(), source })
+        };
+        let busy = || Err(ServerRequestError::NoAnswer { target: String::new() });
+        let mut wait = SuccessorWait::new("here".to_owned(), &old);
+        let mut end_at = |millis, answer| {
+            let end = wait.end_by(answer, Duration::from_millis(millis));
+            end.map(|end| end.map_or_else(|error| error.code().to_owned(), |new| new.to_string()))
+        };
+        assert_eq!(end_at(0, answer(2, 7)), None, "the old server");
+        assert_eq!(end_at(100, absent()), None);
+        assert_eq!(end_at(1_000, busy()), None, "it was absent only for a moment");
+        assert_eq!(end_at(1_500, absent()), None);
+        assert_eq!(end_at(2_499, absent()), None);
+        assert_eq!(end_at(2_500, absent()).unwrap(), "no_server");
+        assert_eq!(end_at(3_000, answer(2, 8)).unwrap(), "other_server");
+        assert_eq!(end_at(3_000, answer(1, 8)).unwrap(), "other_server");
+        assert!(end_at(3_000, answer(3, 8)).unwrap().contains("\"generation\":3"));
+        assert_eq!(end_at(120_000, answer(2, 7)).unwrap(), "not_upgraded");
+        assert_eq!(end_at(120_000, busy()).unwrap(), "no_answer");
     }
 
     #[test]

@@ -113,6 +113,10 @@ pub(super) enum ServerRequestError {
     DrainUndone { target: String },
     #[error("{target} was not upgraded and runs as before: {why}")]
     UpgradeUndone { target: String, why: String },
+    #[error(
+        "{target} was not upgraded: its server has ended, and another one (process {pid}) answers there now; `shellyard jobs` lists the jobs that it has"
+    )]
+    UpgradeLost { target: String, pid: String },
 }
 
 impl ServerRequestError {
@@ -130,7 +134,7 @@ impl ServerRequestError {
             Self::Refused { code, .. } => code,
             Self::ServerLost { .. } => "server_lost",
             Self::ServerEnded { .. } => "server_ended",
-            Self::OtherServer { .. } => "other_server",
+            Self::OtherServer { .. } | Self::UpgradeLost { .. } => "other_server",
             Self::UnexpectedReply { .. } => "foreign_answer",
             Self::DrainUndone { .. } => "drain_undone",
             Self::UpgradeUndone { .. } => "not_upgraded",
@@ -164,7 +168,8 @@ impl ServerRequestError {
             | Self::OtherServer { .. }
             | Self::UnexpectedReply { .. }
             | Self::DrainUndone { .. }
-            | Self::UpgradeUndone { .. } => false,
+            | Self::UpgradeUndone { .. }
+            | Self::UpgradeLost { .. } => false,
         }
     }
 }
@@ -188,7 +193,8 @@ impl ServerRequestError {
             | Self::ServerEnded { .. }
             | Self::OtherServer { .. }
             | Self::DrainUndone { .. }
-            | Self::UpgradeUndone { .. } => false,
+            | Self::UpgradeUndone { .. }
+            | Self::UpgradeLost { .. } => false,
         }
     }
 

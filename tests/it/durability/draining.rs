@@ -5,7 +5,9 @@ use serde_json::json;
 
 use super::client::DurableClient;
 use super::disturbance::crash;
-use crate::harness::{HttpConnection, HttpRequest, Launch, Marker, TestServer, eventually};
+use crate::harness::{
+    HttpConnection, HttpRequest, Launch, Marker, TestServer, eventually, output_of, text,
+};
 
 /// The status of `/readyz`.
 #[track_caller]
@@ -31,6 +33,22 @@ fn sigterm_after_a_crash_lets_the_kept_job_finish_and_refuses_new_work() {
     std::fs::write(work.join("gate"), "").expect("the gate opens");
     assert!(server.wait_exit().success());
     assert!(work.join("finished").exists(), "the job had its time");
+}
+
+#[test]
+fn a_server_that_ends_refuses_an_upgrade() {
+    let mut server = Launch::http().structured().config("[server]\ndrain_s = 200\n").start();
+    let work = server.work();
+    server.start("while [ ! -e gate ]; do sleep 0.05; done");
+    server.signal(Signal::TERM);
+    eventually("it drains", || readiness(&mut server) == 503);
+    let mut command = server.sandbox().command();
+    command.arg("upgrade").arg("--data-dir").arg(server.data());
+    let output = output_of(command, "");
+    let said = text(&output.stderr);
+    assert!(!output.status.success() && said.contains("the server is ending"), "{said}");
+    std::fs::write(work.join("gate"), "").expect("the gate opens");
+    assert!(server.wait_exit().success());
 }
 
 #[test]

@@ -160,3 +160,20 @@ fn settings_that_only_another_version_may_know_do_not_refuse_an_upgrade_to_it() 
     assert_eq!(client.wait_finished(job)["exit_code"], 5);
     assert!(!asking.join().expect("it runs to its end").status.success());
 }
+
+#[test]
+fn an_upgrade_whose_keeper_ends_meanwhile_says_that_there_is_no_server() {
+    let mut server = Launch::http().structured().start();
+    let before = i32::try_from(server.server_pid()).expect("a pid fits");
+    let keeper = SuspendedProcess::new(server.pid());
+    let mut command = server.sandbox().command();
+    command.arg("upgrade").arg("--data-dir").arg(server.data());
+    let asking = thread::spawn(move || output_of(command, ""));
+    eventually("the server has ended", || is_zombie(before));
+    server.signal(Signal::KILL);
+    drop(keeper);
+    server.wait_exit();
+    let output = asking.join().expect("it runs to its end");
+    let said = text(&output.stderr);
+    assert!(!output.status.success() && said.contains("no server answers"), "{said}");
+}
