@@ -68,11 +68,12 @@ impl DurableState {
     /// called inside the runtime.
     ///
     /// # Errors
-    /// If the journal was written by a newer version, or cannot be read.
+    /// If the journal was written by a newer version, or if it is not read in time and there are jobs
+    /// of the previous server: they go on, and the keeper tries again.
     pub(super) fn open(
         settings: &Settings,
         host: &Host,
-        end: PreviousEnd,
+        link: &KeeperLink,
     ) -> Result<Self, AppError> {
         let numbers = Some(settings.server.data_dir.join("numbers"));
         let Some(durability) = settings.server.durability else {
@@ -90,9 +91,12 @@ impl DurableState {
                 end_kept_processes(host);
                 return Ok(Self { numbers, ..Self::default() });
             }
+            Err(source) if link.holds_jobs() => {
+                let path = settings.server.data_dir.clone();
+                return Err(AppError::JournalTimeout { path, after: JOURNAL_READ_TIME, source });
+            }
             Err(error) => {
                 events::journal_unusable(&error);
-                end_kept_processes(host);
                 return Ok(Self { numbers, ..Self::default() });
             }
             Ok(Err(error)) => return Err(error.into()),
@@ -110,7 +114,7 @@ impl DurableState {
                 jobs,
                 processes,
                 without_ending: find_open_jobs(settings),
-                end,
+                end: link.previous_end(),
                 knows_all_jobs: report.segments > 0 && report.damaged + report.unreadable == 0,
             },
         })
@@ -215,6 +219,11 @@ impl KeeperLink {
             Some(_) => PreviousEnd::Crash,
             None => PreviousEnd::Orderly,
         }
+    }
+
+    /// `true` if jobs of the previous server have not been taken over yet.
+    fn holds_jobs(&self) -> bool {
+        self.client.as_ref().is_some_and(KeeperClient::holds_jobs)
     }
 
     /// Takes the listeners of the previous server.

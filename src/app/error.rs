@@ -68,6 +68,10 @@ pub(super) enum AppError {
     KeeperDied,
     #[error(transparent)]
     Journal(#[from] JournalError),
+    #[error(
+        "the journal in `{}` was not read within {} s, and the jobs that run cannot be taken over without it; check the file system that it is on", .path.display(), .after.as_secs()
+    )]
+    JournalTimeout { path: PathBuf, after: Duration, source: io::Error },
     #[error("cannot start the supervisor")]
     Supervisor(#[from] SpawnErr),
     #[error(

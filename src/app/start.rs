@@ -195,7 +195,7 @@ impl Startup {
             let grace = loaded.settings.job.grace;
             let drain = loaded.settings.server.drain;
             let mut shutdown_trigger = ShutdownTrigger::listen(Arc::clone(&host), grace, drain)?;
-            let durable = DurableState::open(&loaded.settings, &host, link.previous_end())?;
+            let durable = DurableState::open(&loaded.settings, &host, &link)?;
             let environment = self.sources.environment.clone();
             let app = App::start(host, loaded, self.sources, durable, log_filter).await?;
             link.start(&environment, app.reloader())?;

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::harness::{
     HttpConnection, HttpRequest, Launch, Sandbox, TestServer, bytes_of, eventually,
-    eventually_some, output_of, private_dir, run_program, text,
+    eventually_some, output_of, private_dir, run_program, signal, text,
 };
 
 /// More jobs than threads may wait for the disk.
@@ -447,6 +447,22 @@ fn an_upgrade_to_a_program_on_a_dead_disk_is_refused() {
     assert!(!output.status.success() && said.contains("its file system does not"), "{said}");
     server.assert_alive();
     drop(disk);
+}
+
+#[test]
+fn jobs_outlive_a_journal_that_is_not_read_in_time() {
+    let data = private_dir();
+    let mut server = Launch::http().structured().data(data.path()).start();
+    let job = server.start("while [ ! -e gate ]; do sleep 0.05; done; touch finished");
+    server.wait_running(job);
+    let disk = DeadDisk::over(data.path().join("journal"));
+    let before = i32::try_from(server.server_pid()).expect("a pid fits");
+    signal(before, Signal::KILL);
+    server.expect_log("was not read within");
+    drop(disk);
+    fs::write(server.work().join("gate"), "").expect("the gate opens");
+    let finished = server.work().join("finished");
+    eventually("the job has run to its end", || finished.exists());
 }
 
 #[test]

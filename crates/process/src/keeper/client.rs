@@ -307,6 +307,12 @@ impl KeeperClient {
         &self.connection.handover
     }
 
+    /// `true` if an earlier server left jobs that were not taken yet.
+    #[must_use]
+    pub fn holds_jobs(&self) -> bool {
+        !lock(&self.connection.jobs).is_empty()
+    }
+
     pub(crate) fn take_jobs(&self) -> Vec<ReceivedJob> {
         std::mem::take(&mut *lock(&self.connection.jobs))
     }
