@@ -35,10 +35,10 @@ const PAUSES: [Duration; MOST_FAILURES] = [
 /// The time in which kills of ready servers are counted.
 const KILL_PERIOD: Duration = Duration::from_secs(10);
 
-/// The time in which a new program has to become ready.
+/// The time in which a new program, or the present one that is to end, has to become ready.
 const UPGRADE_LIMIT: Duration = Duration::from_secs(30);
 
-/// The time in which it has to become ready once somebody has asked the server to end.
+/// The time in which a new program has to become ready once somebody has asked the server to end.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
 
 /// The time for which a server that exits before it is ready is started again. Most likely it cannot
@@ -242,8 +242,8 @@ impl ServerSupervision {
                 if self.has_been_ready && self.stop == StopProgress::NotRequested =>
             {
                 self.stop = StopProgress::Pending(signal);
-                let deadline = deadline.map(|deadline| deadline.min(now + STOP_LIMIT));
-                self.phase = Phase::Starting { program, deadline };
+                let limit = deadline.map_or(now + UPGRADE_LIMIT, |it| it.min(now + STOP_LIMIT));
+                self.phase = Phase::Starting { program, deadline: Some(limit) };
                 None
             }
             Phase::Starting { .. } | Phase::Ready => self.forward_stop(signal),
@@ -307,7 +307,8 @@ impl ServerSupervision {
                     None => format!("was not ready after {} seconds", UPGRADE_LIMIT.as_secs()),
                 };
                 self.last_failure = Some(format!("the new program {why}"));
-                self.start(ServerProgram::Current, None)
+                let is_to_stop = self.stop != StopProgress::NotRequested;
+                self.start(ServerProgram::Current, is_to_stop.then_some(now + UPGRADE_LIMIT))
             }
             Phase::Starting { program: ServerProgram::Current, .. } => match end {
                 ServerEnd::Signal(_) => self.fail(end, now),
@@ -812,6 +813,32 @@ mod tests {
         assert_eq!(state.decide(KeeperInput::TimePassed, now), forward);
         assert_eq!(state.next_deadline(), None);
         assert_eq!(state.decide(code(0), now), finish(0));
+    }
+
+    #[test]
+    fn a_server_that_is_to_end_and_never_becomes_ready_is_killed() {
+        let stop = || KeeperInput::StopSignal(libc::SIGTERM);
+        let crashed = [
+            (0, KeeperInput::ServerReady, None),
+            (1, code(1), START),
+            (2, KeeperInput::TimePassed, None),
+            (3, stop(), None),
+        ];
+        let not_upgraded = [
+            (0, KeeperInput::ServerReady, None),
+            (1, KeeperInput::UpgradeRequested, None),
+            (1, code(UPGRADE_EXIT_CODE), START_NEW),
+            (2, stop(), None),
+            (3, code(2), START),
+        ];
+        let rest = [
+            (30_002, KeeperInput::TimePassed, None),
+            (30_003, KeeperInput::TimePassed, Some(KeeperAction::KillServer)),
+            (30_004, killed(libc::SIGKILL), finish(137)),
+        ];
+        for first in [&crashed[..], &not_upgraded] {
+            check(&[first, &rest].concat());
+        }
     }
 
     #[test]
