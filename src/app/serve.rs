@@ -207,7 +207,7 @@ impl App {
         };
         self.drain(drain, shutdown_trigger).await;
         // Before the socket closes: a client that finds it closed may start the next server at once.
-        drop(lock);
+        lock.end(&result);
         shutdown.cancel();
         // A panic of that task is logged, and there is nothing left to save.
         serving.await.ok();

@@ -178,7 +178,7 @@ impl Startup {
         check_threads(&self.sources.environment)?;
         let (_guard, log_filter) = logging::start(&self.logging_settings(&loaded))?;
         // Before this process touches any file of another server.
-        let lock = ServerLock::take(&loaded.settings.server.data_dir)?;
+        let lock = ServerLock::take(&loaded.settings.server.data_dir, keeper.as_ref())?;
         let runtime = build_server_runtime(&self.sources.environment)?;
         let traces = start_trace_export(&loaded, runtime.handle())?;
         let result = runtime.block_on(async {

@@ -12,7 +12,7 @@ use super::load::Load;
 use super::random::{Random, number_from_environment};
 use crate::harness::{
     Launch, Sandbox, SuspendedProcess, TestServer, eventually, is_zombie, output_of, private_dir,
-    signal, text,
+    run_program, signal, text,
 };
 
 #[test]
@@ -176,4 +176,26 @@ fn an_upgrade_whose_keeper_ends_meanwhile_says_that_there_is_no_server() {
     let output = asking.join().expect("it runs to its end");
     let said = text(&output.stderr);
     assert!(!output.status.success() && said.contains("no server answers"), "{said}");
+}
+
+#[test]
+fn no_other_server_takes_the_data_directory_between_two_servers_of_a_keeper() {
+    let mut server = Launch::http().structured().config("[queue]\nslots = 4\n").start();
+    let job = server.start("while [ ! -e gate ]; do sleep 0.05; done; exit 5");
+    server.wait_running(job);
+    let before = i32::try_from(server.server_pid()).expect("a pid fits");
+    server.sandbox().write("config.toml", "[queue]\nslots = \"many\"\n");
+    signal(before, Signal::KILL);
+    server.expect_log("exited with code 1; starting it again");
+    let data = server.data().to_str().expect("a plain path");
+    let arguments = ["serve", "--bind", "127.0.0.1:0", "--data-dir", data];
+    let other = run_program(&Sandbox::new(), &arguments);
+    let said = text(&other.stderr);
+    assert!(!other.status.success() && said.contains("is in use by another server"), "{said}");
+    server.sandbox().write("config.toml", "");
+    std::fs::write(server.work().join("gate"), "").expect("the gate opens");
+    let mut client = DurableClient::new(server.http().address());
+    assert_eq!(client.wait_finished(job)["exit_code"], 5);
+    server.signal(Signal::TERM);
+    assert!(server.wait_exit().success());
 }
