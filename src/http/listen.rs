@@ -3,7 +3,7 @@
 //! The certificate of TLS and its key are read again when their files change.
 
 use std::error::Error as _;
-use std::fs::{self, DirBuilder, File, Permissions};
+use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
 use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use rustix::process::geteuid;
 use thiserror::Error;
 use tokio::net::{TcpListener, UnixListener, UnixSocket, UnixStream};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
@@ -234,6 +234,12 @@ const BACKLOG: u32 = 1024;
 /// counts as busy, so it is alive.
 const LIVENESS_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// The longest wait for the lock of a directory: a server holds it while it probes a socket.
+const LOCK_TIME: Duration = Duration::from_secs(5);
+
+/// The time between two attempts.
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
+
 /// The uid of root, who may do everything anyway.
 const ROOT: u32 = 0;
 
@@ -254,8 +260,7 @@ impl SocketListener {
         DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
         // The lock keeps two servers that start at once from taking the other's socket for a stale
         // one.
-        let lock = File::open(directory).map_err(failed)?;
-        lock.lock().map_err(failed)?;
+        let _lock = lock_directory(directory, LOCK_TIME).await?;
         let address = SocketAddress::new(path).map_err(|error| {
             if error.kind() == io::ErrorKind::InvalidInput {
                 HttpError::SocketPathTooLong { path: path.into(), most: MAX_PATH_BYTES }
@@ -298,6 +303,24 @@ impl SocketListener {
                 return Ok((stream, peer));
             }
             events::connection_refused(HttpRefusalReason::Peer);
+        }
+    }
+}
+
+/// Locks the directory of the socket, until the result is dropped. Waits a limited time: another program
+/// may hold a lock on it for ever.
+async fn lock_directory(directory: &Path, time: Duration) -> Result<File, HttpError> {
+    let failed = |source| HttpError::Socket { path: directory.into(), source };
+    let file = File::open(directory).map_err(failed)?;
+    let deadline = Instant::now() + time;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) if Instant::now() < deadline => sleep(LOCK_PAUSE).await,
+            Err(TryLockError::WouldBlock) => {
+                return Err(HttpError::DirectoryLocked { path: directory.into() });
+            }
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
     }
 }
@@ -378,6 +401,10 @@ pub enum HttpError {
         "the name of `{}` is too long for a unix socket, whose path may have {most} bytes; set http.socket to a shorter path", .path.display()
     )]
     SocketPathTooLong { path: PathBuf, most: usize },
+    #[error(
+        "another program holds a lock on the directory `{}` (`lslocks` shows it), so no socket is made there; end that program, or set http.socket to a path in another directory", .path.display()
+    )]
+    DirectoryLocked { path: PathBuf },
     #[error("`{}` exists and is not a socket; move it away, or set http.socket to another path", .path.display())]
     NotASocket { path: PathBuf },
     #[error("cannot listen on the socket `{}`; set http.socket to a path in a directory that can be written, or to \"none\"", .path.display())]
@@ -398,6 +425,7 @@ impl HttpError {
             Self::NoListener => "no_listener",
             Self::SocketInUse { .. } => "socket_in_use",
             Self::SocketPathTooLong { .. } => "socket_path_too_long",
+            Self::DirectoryLocked { .. } => "socket_directory_locked",
             Self::NotASocket { .. } => "socket_not_a_socket",
             Self::Socket { .. } => "socket_failed",
             Self::Tls(_) => "tls_unusable",
@@ -603,6 +631,21 @@ mod tests {
         fs::write(&path, "mine").unwrap();
         drop(socket);
         assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
+    }
+
+    #[tokio::test]
+    async fn a_lock_on_the_directory_is_waited_for_only_for_a_while() {
+        let dir = TempDir::new().unwrap();
+        let foreign = File::open(dir.path()).unwrap();
+        foreign.lock().unwrap();
+        let refused = lock_directory(dir.path(), Duration::ZERO).await.unwrap_err();
+        assert_eq!(refused.code(), "socket_directory_locked");
+        assert!(refused.to_string().contains("http.socket"), "{refused}");
+        let (locked, ()) = tokio::join!(lock_directory(dir.path(), LOCK_TIME), async {
+            // A child process that another test is starting may hold a copy of the descriptor.
+            foreign.unlock().unwrap();
+        });
+        locked.unwrap();
     }
 
     #[tokio::test]
