@@ -749,6 +749,7 @@ mod tests {
 
     /// Runs in a process of its own, since no other test could open a file meanwhile.
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "not a setting: it marks the second process")]
     fn without_file_descriptors_the_leader_is_killed_and_nothing_reads_as_over() {
         if std::env::var_os(WITHOUT_DESCRIPTORS).is_some() {
             return kill_without_descriptors();
