@@ -58,7 +58,7 @@ pub(super) enum Streams {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Leader {
     Alive,
-    /// SIGKILL was sent and no process was found alive; the grace period is over.
+    /// SIGKILL was sent, and no process was found alive.
     Killed,
     Reaped,
 }

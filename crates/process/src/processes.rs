@@ -2,6 +2,7 @@
 //! read counts as gone.
 
 use std::collections::{HashMap, HashSet};
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
 use std::mem::MaybeUninit;
@@ -193,7 +194,12 @@ impl ProcessSnapshot {
 
     /// Returns the snapshot, or `None` if a process may be missing that was there all the time.
     pub(crate) fn take_complete() -> Option<Self> {
-        Some(Self::take()).filter(|snapshot| snapshot.is_complete)
+        Some(Self::take()).filter(Self::is_complete)
+    }
+
+    /// `true` if no process is missing that was there all the time.
+    pub(crate) const fn is_complete(&self) -> bool {
+        self.is_complete
     }
 
     /// Reads again the processes whose parent ended during the snapshot: they have a new parent by
@@ -256,7 +262,7 @@ impl FromIterator<ProcStat> for ProcessSnapshot {
 
 /// Returns the pids of all visible processes.
 pub(crate) fn all_pids() -> Vec<Pid> {
-    pids_in_dir("/proc").into_iter().flatten().collect()
+    pids_in_dir("/proc").unwrap_or_default()
 }
 
 /// Opens the list of the children of a process's main thread.
@@ -324,7 +330,7 @@ pub(crate) fn open_file_target(pid: Pid, number: u32) -> Option<PathBuf> {
 
 /// Returns the threads of a process, the first one first.
 pub(crate) fn threads_of(pid: Pid) -> Vec<Pid> {
-    pids_in_dir(&proc_file(pid, "task")).into_iter().flatten().collect()
+    pids_in_dir(&proc_file(pid, "task")).unwrap_or_default()
 }
 
 /// Returns the children that this thread of a process started, and those that passed to it.
@@ -337,9 +343,11 @@ fn proc_file(pid: Pid, name: &str) -> String {
     format!("/proc/{pid}/{name}")
 }
 
-fn pids_in_dir(directory: &str) -> io::Result<impl Iterator<Item = Pid>> {
-    let entries = fs::read_dir(directory)?.flatten();
-    Ok(entries.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)))
+fn pids_in_dir(directory: &str) -> io::Result<Vec<Pid>> {
+    let names = fs::read_dir(directory)?.map(|entry| entry.map(|entry| entry.file_name()));
+    let names: Vec<_> = names.collect::<io::Result<_>>()?;
+    let pid = |name: &OsString| Pid::from_raw(name.to_str()?.parse().ok()?);
+    Ok(names.iter().filter_map(pid).collect())
 }
 
 /// The result of one scan of all trees.

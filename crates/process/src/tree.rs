@@ -98,15 +98,15 @@ impl ProcessTree {
         self.identity.query_resources(JobResources::kill_processes);
         let deadline = Instant::now() + KILL_LIMIT;
         let mut alive = loop {
-            let alive = self.end_members();
+            let ended = self.end_members();
             let unchecked = self.unchecked_pids();
-            if !alive.is_empty() || unchecked.is_empty() {
-                break alive;
+            let is_late = Instant::now() >= deadline;
+            match ended {
+                None if is_late => break vec![HIDDEN_PID],
+                Some(alive) if !alive.is_empty() || unchecked.is_empty() => break alive,
+                Some(_) if is_late => break unchecked,
+                None | Some(_) => thread::sleep(SCAN_PAUSE),
             }
-            if Instant::now() >= deadline {
-                break unchecked;
-            }
-            thread::sleep(SCAN_PAUSE);
         };
         if alive.is_empty() {
             alive = self.wait_for_empty_cgroup();
@@ -118,22 +118,22 @@ impl ProcessTree {
         alive
     }
 
-    /// Ends the processes that scans find. Returns those that are still alive, [`HIDDEN_PID`] if not
-    /// all processes can be read.
-    fn end_members(&self) -> Vec<u32> {
-        let is_unread = Cell::new(false);
+    /// Ends the processes that scans find. Returns those that are still alive; `None` if the last scan
+    /// could not read all processes.
+    fn end_members(&self) -> Option<Vec<u32>> {
+        let is_complete = Cell::new(true);
         let find = || {
-            let members = self.identity.members_to_end();
-            is_unread.set(members.is_none());
-            members.unwrap_or_default()
+            let (members, all_read) = self.identity.members_to_end();
+            is_complete.set(all_read);
+            members
         };
         let alive = self.identity.trees.children.end_all(find, KILL_LIMIT);
-        if is_unread.get() {
+        if !is_complete.get() {
             // This needs no file descriptor.
             self.signal_leaders_group(Signal::KILL);
-            return vec![HIDDEN_PID];
+            return None;
         }
-        if alive.is_empty() { self.kill_adopted() } else { alive }
+        Some(if alive.is_empty() { self.kill_adopted() } else { alive })
     }
 
     /// Returns living processes that may turn out to belong to this tree in a moment.
@@ -491,7 +491,7 @@ impl ProcessTree {
         self.signal_leaders_group(Signal::KILL);
         // Each process that is stopped leaves more time to find the others.
         seen.stop();
-        processes::freeze(&|| identity.members().unwrap_or_default());
+        processes::freeze(&|| identity.members_to_end().0);
     }
 
     /// Returns the peak of its memory, if the kernel killed it for lack of memory.
@@ -760,7 +760,8 @@ mod tests {
             .env(WITHOUT_DESCRIPTORS, "1")
             .output()
             .unwrap();
-        assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stdout));
+        let said = String::from_utf8_lossy(&run.stdout);
+        assert!(run.status.success() && said.contains("1 passed"), "{said}");
     }
 
     fn kill_without_descriptors() {

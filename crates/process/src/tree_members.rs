@@ -143,13 +143,13 @@ impl TreeIdentity {
         ProcessSnapshot::take_complete().map(|snapshot| self.members_in(&snapshot))
     }
 
-    /// Returns the processes of the tree, and the orphans that no other open tree can own. `None` if
-    /// not all processes can be read.
-    pub(crate) fn members_to_end(&self) -> Option<Vec<ProcStat>> {
-        let snapshot = ProcessSnapshot::take_complete()?;
+    /// Returns the processes of the tree, and the orphans that no other open tree can own, as far as
+    /// they can be read; and `true` if all can.
+    pub(crate) fn members_to_end(&self) -> (Vec<ProcStat>, bool) {
+        let snapshot = ProcessSnapshot::take();
         let mut members = self.members_in(&snapshot);
         members.extend(self.trees.orphans_left_to(self.id, &snapshot));
-        Some(members)
+        (members, snapshot.is_complete())
     }
 
     fn members_in(&self, snapshot: &ProcessSnapshot) -> Vec<ProcStat> {

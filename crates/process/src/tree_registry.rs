@@ -105,8 +105,7 @@ impl OrphanTable {
     }
 
     /// Returns the adopted orphans that no open tree is known to own, and for which `select` is
-    /// true. `select` gets all possible owners, and those of them that are still open. `select`
-    /// gets all possible owners and those that are not over.
+    /// true. `select` gets all possible owners, and those of them that are still open.
     fn adopted_without_owner(
         &self,
         select: impl Fn(&HashSet<TreeId>, &[TreeId]) -> bool,
@@ -271,8 +270,10 @@ impl TreeRegistry {
             return None;
         }
         let trees = self.open_trees();
-        // As in a scan: a process that is known otherwise is not looked up as an orphan there.
-        if let Some(tree) = trees.iter().find(|tree| tree.knows(stat)) {
+        // A scan attributes members by session and by earlier scans before it looks at orphans; this
+        // keeps the same order. Of two trees whose leaders had the same pid only the later can have it.
+        let knowing = trees.iter().filter(|tree| tree.knows(stat));
+        if let Some(tree) = knowing.max_by_key(|tree| tree.started_after) {
             return Some(Orphan::new(OrphanOwner::One(tree.id), AdoptionCertainty::Adopted));
         }
         let tag = ProcessTag::read(stat.pid);
