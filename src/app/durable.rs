@@ -14,6 +14,7 @@ use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::process::parent_id;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
@@ -93,12 +94,13 @@ impl DurableState {
                 end_kept_processes(host);
                 return Ok(Self { numbers, ..Self::default() });
             }
-            Err(source) if link.holds_jobs() => {
+            Err(source) if source.kind() == io::ErrorKind::TimedOut && link.holds_jobs() => {
                 let path = settings.server.data_dir.clone();
                 return Err(AppError::JournalTimeout { path, after: JOURNAL_READ_TIME, source });
             }
             Err(error) => {
                 events::journal_unusable(&error);
+                end_kept_processes(host);
                 return Ok(Self { numbers, ..Self::default() });
             }
             Ok(Err(error)) => return Err(error.into()),
@@ -456,6 +458,8 @@ const LOCK_PAUSE: Duration = Duration::from_millis(20);
 pub(super) struct ServerLock {
     /// `None` if there is no file to lock; a log line has said so.
     file: Option<File>,
+    /// The process id of the keeper, which holds the lock as well.
+    keeper: Option<u32>,
 }
 
 impl ServerLock {
@@ -466,7 +470,8 @@ impl ServerLock {
     /// If another server holds the lock, or the lock file is not a regular file.
     pub(super) fn take(data_dir: &Path, keeper: Option<&KeeperClient>) -> Result<Self, AppError> {
         let held = keeper.and_then(|keeper| keeper.take_file(HELD_LOCK)).map(File::from);
-        let lock = Self::lock(data_dir, held)?;
+        let mut lock = Self::lock(data_dir, held)?;
+        lock.keeper = keeper.map(|_| parent_id());
         if let Some(keeper) = keeper {
             let kept = match &lock.file {
                 Some(file) => keeper.hold_file(HELD_LOCK, file.as_fd()),
@@ -486,7 +491,7 @@ impl ServerLock {
             // Job numbers cannot be stored there either, so two servers would share nothing.
             Err(error) if is_unwritable(&error) => {
                 events::data_dir_not_locked(&path, &error);
-                return Ok(Self { file: None });
+                return Ok(Self { file: None, keeper: None });
             }
             Err(error) => return Err(AppError::ServerLock { path, source: error }),
         };
@@ -501,10 +506,10 @@ impl ServerLock {
             }
             Err(TryLockError::Error(error)) => {
                 events::data_dir_not_locked(&path, &error);
-                return Ok(Self { file: None });
+                return Ok(Self { file: None, keeper: None });
             }
         }
-        Ok(Self { file: Some(file) })
+        Ok(Self { file: Some(file), keeper: None })
     }
 
     /// Lets another server take the data directory, although the keeper still has the file open. A
@@ -528,7 +533,8 @@ impl ServerLock {
     fn write(&self, lines: &[String]) {
         let Some(mut file) = self.file.as_ref() else { return };
         let mut text = format!("{}\n", std::process::id());
-        for line in lines {
+        let keeper = self.keeper.map(|pid| format!("keeper {pid}"));
+        for line in keeper.iter().chain(lines) {
             text.push_str(line);
             text.push('\n');
         }

@@ -192,6 +192,7 @@ fn no_other_server_takes_the_data_directory_between_two_servers_of_a_keeper() {
     let other = run_program(&Sandbox::new(), &arguments);
     let said = text(&other.stderr);
     assert!(!other.status.success() && said.contains("is in use by another server"), "{said}");
+    assert!(said.contains(&format!(", keeper {}", server.pid())), "it can be stopped: {said}");
     server.sandbox().write("config.toml", "");
     std::fs::write(server.work().join("gate"), "").expect("the gate opens");
     let mut client = DurableClient::new(server.http().address());

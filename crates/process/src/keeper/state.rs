@@ -242,8 +242,13 @@ impl ServerSupervision {
                 if self.has_been_ready && self.stop == StopProgress::NotRequested =>
             {
                 self.stop = StopProgress::Pending(signal);
-                let limit = deadline.map_or(now + UPGRADE_LIMIT, |it| it.min(now + STOP_LIMIT));
-                self.phase = Phase::Starting { program, deadline: Some(limit) };
+                let deadline = match (program, deadline) {
+                    (_, Some(deadline)) => Some(deadline.min(now + STOP_LIMIT)),
+                    (ServerProgram::Current, None) => Some(now + UPGRADE_LIMIT),
+                    // It is being killed.
+                    (ServerProgram::Candidate, None) => None,
+                };
+                self.phase = Phase::Starting { program, deadline };
                 None
             }
             Phase::Starting { .. } | Phase::Ready => self.forward_stop(signal),
@@ -293,7 +298,14 @@ impl ServerSupervision {
                 self.last_failure = None;
                 self.start(ServerProgram::Candidate, Some(now + limit))
             }
-            Phase::Starting { .. } | Phase::Ready if self.is_stopped_by_end_of(phase) => {
+            Phase::Starting { deadline, .. } if self.is_stopped_by_end_of(phase) => {
+                let is_pending = matches!(self.stop, StopProgress::Pending(_));
+                // Without a deadline it was killed because the deadline had passed.
+                let is_late = is_pending && deadline.is_none();
+                let why = "the server did not become ready when it was to end".to_owned();
+                self.finish(end.exit_code_after_stop(), is_late.then_some(why))
+            }
+            Phase::Ready if self.is_stopped_by_end_of(phase) => {
                 self.finish(end.exit_code_after_stop(), None)
             }
             Phase::Starting { .. } if !self.has_been_ready => self.finish(end.exit_code(), None),
@@ -817,6 +829,7 @@ mod tests {
 
     #[test]
     fn a_server_that_is_to_end_and_never_becomes_ready_is_killed() {
+        let failure = Some("the server did not become ready when it was to end".to_owned());
         let stop = || KeeperInput::StopSignal(libc::SIGTERM);
         let crashed = [
             (0, KeeperInput::ServerReady, None),
@@ -834,7 +847,7 @@ mod tests {
         let rest = [
             (30_002, KeeperInput::TimePassed, None),
             (30_003, KeeperInput::TimePassed, Some(KeeperAction::KillServer)),
-            (30_004, killed(libc::SIGKILL), finish(137)),
+            (30_004, killed(libc::SIGKILL), Some(KeeperAction::Finish { code: 137, failure })),
         ];
         for first in [&crashed[..], &not_upgraded] {
             check(&[first, &rest].concat());
