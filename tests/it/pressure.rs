@@ -115,7 +115,7 @@ fn when_the_host_stalls_no_longer_starts_go_on() {
     if is_quiet {
         server.expect_log("starts no longer held back by pressure");
     } else {
-        eprintln!("others keep this host busy: only that starts stay held is checked");
+        eprintln!("others keep this host busy: that starts go on is not checked");
         server.call("stop_jobs", json!({"jobs": [loops]})).ok();
     }
     let done = server.call("wait_jobs", json!({"jobs": [waiting], "wait_s": 50})).ok();

@@ -237,9 +237,11 @@ fn state_parts(job: &JobSnapshot) -> Vec<String> {
                 parts.push(exact(job.elapsed));
             }
             parts.push(count(job.lines(), "line", "lines"));
-            let alive = job.background_pids().len() as u64;
-            let processes = count(alive, "process", "processes");
-            parts.extend((alive > 0).then(|| format!("{processes} still running")));
+            let processes = |pids: &[u32]| count(pids.len() as u64, "process", "processes");
+            let [own, shared] = [&job.survivors, &job.unattributed];
+            parts.extend((!own.is_empty()).then(|| format!("{} still running", processes(own))));
+            let may_be = || format!("{} that may be of it still running", processes(shared));
+            parts.extend((!shared.is_empty()).then(may_be));
             parts
         }
     }
