@@ -6,9 +6,10 @@
 //! statuses and a description of each job, and goes on with all of them.
 
 mod client;
+mod held_state;
 mod process;
 mod protocol;
-mod state;
+mod supervision;
 #[cfg(test)]
 mod tests;
 
@@ -18,4 +19,4 @@ pub use process::{KeeperLaunch, run_keeper};
 pub(crate) use protocol::{
     FileRole, ReceivedJob, SavedPath, ServerIdentity, restore_paths, save_paths,
 };
-pub use state::UPGRADE_EXIT_CODE;
+pub use supervision::UPGRADE_EXIT_CODE;

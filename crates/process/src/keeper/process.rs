@@ -21,13 +21,12 @@ use rustix::process::{Pid, Signal, getpid, kill_process};
 use rustix::thread::set_name;
 
 use super::client::SCRATCH_FILE;
+use super::held_state::HeldState;
 use super::protocol::{
     Hello, KEEPER_VARIABLE, MessageReader, OutgoingMessage, PROTOCOL_VERSION, Received,
     ServerMessage,
 };
-use super::state::{
-    HeldState, KeeperAction, KeeperInput, ServerEnd, ServerProgram, ServerSupervision,
-};
+use super::supervision::{KeeperAction, KeeperInput, ServerEnd, ServerProgram, ServerSupervision};
 use crate::child_defaults::ChildDefaults;
 use crate::children::Children;
 use crate::guardian::{self, ServerProcessFilter};
