@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
-use std::{fs, io};
+use std::time::{Duration, Instant};
+use std::{fs, io, thread};
 
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{DumpableBehavior, Pid, getpid, set_dumpable_behavior};
@@ -230,6 +230,7 @@ pub(crate) fn guardian_main(args: impl IntoIterator<Item = OsString>) -> Option<
     // If a process is still alive, keep the files: some are placeholders that protect workspace
     // paths from it.
     if let Some(scratch) = args.scratch.as_deref().filter(|_| !is_anybody_left) {
+        wait_for_end_of(args.processes.server);
         // The next server tries again.
         scratch::clean_up_after(scratch).ok();
     }
@@ -243,6 +244,16 @@ fn wait_for_end_of_input() {
     }
 }
 
+/// Waits until this process has closed all its files, for a limited time. The kernel closes them one
+/// after the other: the pipe to the guardian may be closed while the locks on workspaces are still held,
+/// and then nothing of them could be cleaned up.
+fn wait_for_end_of(process: ProcessKey) {
+    let deadline = Instant::now() + SWEEP_LIMIT;
+    while processes::is_alive(process) && Instant::now() < deadline {
+        thread::sleep(END_PAUSE);
+    }
+}
+
 // The processes that a killed server left behind: how they are found, and the record of them that
 // the server keeps while it lives.
 //
@@ -253,6 +264,9 @@ const FILE: &str = "processes";
 const NEW_FILE: &str = "processes.new";
 
 const SWEEP_LIMIT: Duration = Duration::from_secs(10);
+
+/// The time between two looks at a server that is ending.
+const END_PAUSE: Duration = Duration::from_millis(1);
 
 /// The criteria by which the processes of one server are found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -430,6 +444,20 @@ mod tests {
         ServerProcessFilter { tag, marker_prefix: marker_prefix.into(), server, recorded }
     }
 
+    #[test]
+    fn the_guardian_waits_until_the_server_has_closed_its_files() {
+        // Its input ends at once, as the pipe to a guardian does; it ends later.
+        let mut server = std::process::Command::new("sh")
+            .args(["-c", "exec sleep 0.3"])
+            .stdin(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        let pid = Pid::from_raw(server.id().cast_signed()).unwrap();
+        let key = processes::stat(pid).unwrap().key();
+        wait_for_end_of(key);
+        assert!(server.try_wait().unwrap().is_some(), "it is a zombie until it is waited for");
+    }
+
     /// The number of processes that already run their program: before that, their environment
     /// cannot be read.
     fn sleeping(process: &Process) -> usize {
@@ -440,10 +468,10 @@ mod tests {
 
     #[track_caller]
     fn wait_for(process: &Process, count: usize) {
-        let deadline = std::time::Instant::now() + Duration::from_secs(30);
+        let deadline = Instant::now() + Duration::from_secs(30);
         while process.tree.read_activity().processes != count || sleeping(process) != count - 1 {
-            assert!(std::time::Instant::now() < deadline, "{:?}", process.tree.read_activity());
-            std::thread::sleep(Duration::from_millis(2));
+            assert!(Instant::now() < deadline, "{:?}", process.tree.read_activity());
+            thread::sleep(Duration::from_millis(2));
         }
     }
 
@@ -454,9 +482,9 @@ mod tests {
             .unwrap();
         assert_eq!(alive, [0; 0]);
         // On a busy host a killed process takes a while to end.
-        let deadline = std::time::Instant::now() + Duration::from_secs(30);
+        let deadline = Instant::now() + Duration::from_secs(30);
         while !process.tree.living_pids().is_empty() {
-            assert!(std::time::Instant::now() < deadline, "{:?}", process.tree.living_pids());
+            assert!(Instant::now() < deadline, "{:?}", process.tree.living_pids());
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let status = process.leader.wait().await.unwrap().status;
