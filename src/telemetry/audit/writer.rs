@@ -9,11 +9,11 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use thiserror::Error;
 use tokio::sync::oneshot;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::entry::{
     AuditRecord, DecisionEntry, EndingEntry, NoteEntry, UnlinkedEntry, format_rfc3339,
@@ -24,9 +24,12 @@ use super::log_files::{
 };
 use crate::telemetry::events;
 
-/// The time that a call waits for the entry of its decision. A working log takes far less, also on a
-/// busy host. If the log does not answer, the entry stays queued and the call continues.
+/// The time that a call waits for the entry of its decision. A working log takes far less. If the log does not answer, the entry stays queued and the call continues.
 const DECISION_WAIT: Duration = Duration::from_millis(50);
+
+/// The time after which a log that a caller no longer waits for counts as one that does not answer. On a
+/// busy host its thread may have to wait longer for a processor than a call can.
+const STALL_TIME: Duration = Duration::from_secs(1);
 
 /// The time that a shutdown waits for the queued entries.
 const FINISH_WAIT: Duration = Duration::from_secs(2);
@@ -98,7 +101,14 @@ impl AuditLog {
         }
         match timeout(DECISION_WAIT, written).await {
             Ok(Ok(result)) => result,
-            Ok(Err(_)) | Err(_) => Ok(self.queue().give_up(wait)?),
+            Ok(Err(_)) | Err(_) => {
+                let queue = Arc::clone(&self.sender.0);
+                tokio::spawn(async move {
+                    sleep(STALL_TIME).await;
+                    queue.report_stall(STALL_TIME);
+                });
+                Ok(self.queue().give_up(wait)?)
+            }
         }
     }
 
@@ -116,6 +126,7 @@ impl AuditLog {
     /// Waits until all entries are written, at the end of the process. Blocks for at most two seconds;
     /// entries that are not written by then are reported as lost.
     pub fn finish(&self) {
+        self.queue().report_stall(Duration::ZERO);
         let lost = self.queue().wait_until_empty(FINISH_WAIT);
         if lost > 0 {
             events::audit_lines_lost(lost);
@@ -400,8 +411,10 @@ struct State {
     is_gathering: bool,
     /// `true` if the process ends and waits for the entries.
     is_finishing: bool,
-    /// `true` if a caller's wait timed out since the queue was last empty.
-    is_late: bool,
+    /// The first time at which a caller's wait timed out since the queue was last empty.
+    late_since: Option<Instant>,
+    /// `true` if the log was reported not to answer since then.
+    is_stall_reported: bool,
     /// `true` if no more entries will come.
     is_closed: bool,
 }
@@ -410,7 +423,7 @@ impl State {
     /// The way to wait for a new entry of this size; `None` if the queue has no room for it.
     const fn choose_wait(&self, bytes: usize, max_queued: usize) -> Option<EntryWait> {
         let total = self.bytes.saturating_add(bytes);
-        match (total <= max_queued, self.is_late) {
+        match (total <= max_queued, self.late_since.is_some()) {
             (true, true) => Some(EntryWait::None),
             (true, false) => Some(EntryWait::Optional),
             (false, false) if total <= BURST_BYTES => Some(EntryWait::Required),
@@ -473,16 +486,26 @@ impl EntryQueue {
     fn give_up(&self, wait: EntryWait) -> Result<(), AuditError> {
         let mut state = self.lock();
         // If no line is left, the entry was written just now.
-        let is_news = state.lines > 0 && !mem::replace(&mut state.is_late, true);
-        drop(state);
-        if is_news {
-            events::audit_stalled();
+        if state.lines > 0 {
+            state.late_since.get_or_insert_with(Instant::now);
         }
+        drop(state);
         match wait {
             EntryWait::Optional | EntryWait::None => Ok(()),
             EntryWait::Required => {
                 Err(self.full_error()).inspect_err(|error| events::audit_failed(1, error))
             }
+        }
+    }
+
+    /// Reports, once, that the log does not answer if entries have been late for this time.
+    fn report_stall(&self, time: Duration) {
+        let mut state = self.lock();
+        let is_stalled = state.late_since.is_some_and(|since| since.elapsed() >= time);
+        let is_news = is_stalled && !mem::replace(&mut state.is_stall_reported, true);
+        drop(state);
+        if is_news {
+            events::audit_stalled();
         }
     }
 
@@ -517,7 +540,11 @@ impl EntryQueue {
         let mut state = self.lock();
         state.lines -= batch.len();
         state.bytes -= batch.iter().map(|queued| queued.entry.bytes()).sum::<usize>();
-        let is_over = state.lines == 0 && mem::take(&mut state.is_late);
+        let mut is_over = false;
+        if state.lines == 0 {
+            state.late_since = None;
+            is_over = mem::take(&mut state.is_stall_reported);
+        }
         events::audit_queued(state.lines);
         drop(state);
         if is_over {
@@ -557,7 +584,8 @@ mod tests {
 
     #[track_caller]
     fn check(bytes: usize, is_late: bool, max_queued: usize, expected: Option<EntryWait>) {
-        let state = State { bytes, is_late, ..State::default() };
+        let late_since = is_late.then(Instant::now);
+        let state = State { bytes, late_since, ..State::default() };
         assert_eq!(state.choose_wait(100, max_queued), expected);
     }
 
@@ -618,11 +646,18 @@ mod tests {
         assert_eq!(add(&queue, Some(reply)).unwrap(), EntryWait::Optional);
         queue.give_up(EntryWait::Optional).unwrap();
         assert_eq!(add(&queue, None).unwrap(), EntryWait::None);
+        queue.report_stall(Duration::from_secs(3600));
+        assert!(!queue.lock().is_stall_reported, "it is late for a moment only");
+        queue.report_stall(Duration::ZERO);
+        assert!(queue.lock().is_stall_reported);
         drop(receiver);
         let batch = queue.next_batch(10_000);
         assert!(batch.iter().all(|queued| !queued.is_withdrawn()));
         queue.finish_batch(batch, &Ok(()));
         assert_eq!(add(&queue, None).unwrap(), EntryWait::Optional);
+        assert!(!queue.lock().is_stall_reported);
+        queue.report_stall(Duration::ZERO);
+        assert!(!queue.lock().is_stall_reported, "nothing is late");
     }
 
     #[test]
