@@ -24,7 +24,8 @@ use super::log_files::{
 };
 use crate::telemetry::events;
 
-/// The time that a call waits for the entry of its decision. A working log takes far less. If the log does not answer, the entry stays queued and the call continues.
+/// The time that a call waits for the entry of its decision. A working log takes far less. If the log
+/// does not answer, the entry stays queued and the call continues.
 const DECISION_WAIT: Duration = Duration::from_millis(50);
 
 /// The time after which a log that a caller no longer waits for counts as one that does not answer. On a
