@@ -94,7 +94,7 @@ impl DurableState {
                 end_kept_processes(host);
                 return Ok(Self { numbers, ..Self::default() });
             }
-            Err(source) if source.kind() == io::ErrorKind::TimedOut && link.holds_jobs() => {
+            Err(source) if source.kind() == io::ErrorKind::TimedOut && link.has_untaken_jobs() => {
                 let path = settings.server.data_dir.clone();
                 return Err(AppError::JournalTimeout { path, after: JOURNAL_READ_TIME, source });
             }
@@ -226,8 +226,8 @@ impl KeeperLink {
     }
 
     /// `true` if jobs of the previous server have not been taken over yet.
-    fn holds_jobs(&self) -> bool {
-        self.client.as_ref().is_some_and(KeeperClient::holds_jobs)
+    fn has_untaken_jobs(&self) -> bool {
+        self.client.as_ref().is_some_and(KeeperClient::has_untaken_jobs)
     }
 
     /// Takes the listeners of the previous server.

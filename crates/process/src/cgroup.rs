@@ -30,6 +30,7 @@ use crate::job_cgroup::{
 };
 use crate::keeper::{CGROUP_FILE, KeeperClient};
 use crate::load::ProbeError;
+use crate::open_files;
 use crate::processes::{self, ProcStat, ProcessKey};
 
 const PREFIX: &str = "shellyard-";
@@ -158,6 +159,10 @@ impl Cgroups {
     }
 
     fn open_root(&self) -> Result<CgroupRoot, ProbeError> {
+        // A shortage in the middle of it could not be told from missing controllers.
+        if !open_files::has_files_to_spare() {
+            return Err(ProbeError::NoResources);
+        }
         match &self.keeper {
             Some(keeper) => CgroupRoot::open_kept(own_directory()?, keeper),
             None => CgroupRoot::open(own_directory()?),

@@ -317,8 +317,11 @@ impl Children {
     pub(crate) fn adopted_candidates(&self) -> io::Result<Vec<Pid>> {
         let mut children = self.main_thread_children()?;
         if let Some(keeper) = &self.keeper {
-            // Without a keeper the server is about to end.
-            let others = read_open_child_list(&self.keeper_list, keeper.keeper());
+            let others = match read_open_child_list(&self.keeper_list, keeper.keeper()) {
+                Err(error) if processes::is_shortage(&error) => return Err(error),
+                // Without a keeper the server is about to end.
+                others => others,
+            };
             children.extend(others.unwrap_or_default().into_iter().filter(|pid| *pid != getpid()));
         }
         Ok(children)
@@ -360,7 +363,8 @@ impl Children {
                 return alive.iter().map(|stat| processes::pid_number(stat.pid)).collect();
             }
             for stat in &alive {
-                // It is gone already, or not ours to signal; the next scan shows which.
+                // It is gone already, not ours to signal, or there is no free descriptor; the next
+                // scan shows which.
                 processes::send_signal(stat, Signal::KILL).ok();
             }
             thread::sleep(pause);

@@ -228,9 +228,11 @@ pub(crate) fn guardian_main(args: impl IntoIterator<Item = OsString>) -> Option<
     let mut sweeps = (0..SWEEPS).map(|_| args.processes.end(&children));
     let is_anybody_left = !sweeps.any(|alive| alive.is_empty());
     // If a process is still alive, keep the files: some are placeholders that protect workspace
-    // paths from it.
-    if let Some(scratch) = args.scratch.as_deref().filter(|_| !is_anybody_left) {
-        wait_for_end_of(args.processes.server);
+    // paths from it. While the server is, it holds the locks without which the placeholders could
+    // not be removed, and their records must stay for the next server.
+    if let Some(scratch) = args.scratch.as_deref().filter(|_| !is_anybody_left)
+        && wait_for_exit(args.processes.server)
+    {
         // The next server tries again.
         scratch::clean_up_after(scratch).ok();
     }
@@ -244,14 +246,18 @@ fn wait_for_end_of_input() {
     }
 }
 
-/// Waits until this process has closed all its files, for a limited time. The kernel closes them one
-/// after the other: the pipe to the guardian may be closed while the locks on workspaces are still held,
-/// and then nothing of them could be cleaned up.
-fn wait_for_end_of(process: ProcessKey) {
+/// Waits until this process has closed all its files; `false` if it has not within a limited time. The
+/// kernel closes them one after the other: the pipe to the guardian may be closed while the locks on
+/// workspaces are still held.
+fn wait_for_exit(process: ProcessKey) -> bool {
     let deadline = Instant::now() + SWEEP_LIMIT;
-    while processes::is_alive(process) && Instant::now() < deadline {
+    while processes::may_be_alive(process) {
+        if Instant::now() >= deadline {
+            return false;
+        }
         thread::sleep(END_PAUSE);
     }
+    true
 }
 
 // The processes that a killed server left behind: how they are found, and the record of them that
@@ -454,7 +460,7 @@ mod tests {
             .unwrap();
         let pid = Pid::from_raw(server.id().cast_signed()).unwrap();
         let key = processes::stat(pid).unwrap().key();
-        wait_for_end_of(key);
+        assert!(wait_for_exit(key));
         assert!(server.try_wait().unwrap().is_some(), "it is a zombie until it is waited for");
     }
 

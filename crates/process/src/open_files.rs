@@ -13,6 +13,11 @@ const FILES_KEPT_FREE: u64 = 8;
 /// The most descriptors that are open at one time for a start; a running job keeps about five.
 const FILES_FOR_START: u64 = 14;
 
+/// `true` if the descriptors that a start leaves free are free.
+pub(crate) fn has_files_to_spare() -> bool {
+    has_free_files(getrlimit(Resource::Nofile).current, FILES_KEPT_FREE)
+}
+
 /// The starts of this process that may still open files. Clones share the count.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PendingStarts(Arc<AtomicU64>);
@@ -46,6 +51,10 @@ impl Drop for FileReservation {
 /// is short unless few are free.
 fn has_free_files(limit: Option<u64>, needed: u64) -> bool {
     let limit = limit.and_then(|limit| i32::try_from(limit).ok()).unwrap_or(i32::MAX);
+    // Otherwise every number would be looked at.
+    if i64::from(limit) < i64::try_from(needed).unwrap_or(i64::MAX) {
+        return false;
+    }
     let free = (0..limit).rev().filter(|number| !syscalls::is_open(*number));
     let needed = usize::try_from(needed).unwrap_or(usize::MAX);
     free.take(needed).count() >= needed
@@ -67,6 +76,7 @@ mod tests {
         assert!(!has_free_files(Some(below), below), "this file is open");
         assert!(!has_free_files(Some(5), 6), "there are not more numbers than the limit");
         assert!(has_free_files(None, 1000));
+        assert!(has_files_to_spare());
     }
 
     #[test]

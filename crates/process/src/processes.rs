@@ -1,5 +1,5 @@
-//! Processes as /proc shows them: their state, their tags, and signals to them. A process that cannot be
-//! read counts as gone.
+//! Processes as /proc shows them: their state, their tags, and signals to them. A process that /proc does
+//! not show counts as gone; one that cannot be read for lack of descriptors or memory does not.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
@@ -12,8 +12,8 @@ use std::{fs, io};
 
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, PidfdFlags, Resource, Rlimit, Signal, getpid, getrlimit, pidfd_open, pidfd_send_signal,
-    prlimit,
+    Pid, PidfdFlags, Resource, Rlimit, Signal, getpid, getrlimit, kill_process, pidfd_open,
+    pidfd_send_signal, prlimit,
 };
 
 use crate::syscalls;
@@ -143,8 +143,8 @@ pub(crate) fn own_key() -> io::Result<ProcessKey> {
     own.ok_or_else(|| io::Error::other("/proc does not show this process"))
 }
 
-/// `true` if this very process exists and is not a zombie, or if nothing is known of it.
-pub(crate) fn is_alive(key: ProcessKey) -> bool {
+/// `true` if this very process exists and is not a zombie, or if it cannot be read now.
+pub(crate) fn may_be_alive(key: ProcessKey) -> bool {
     match read_stat(key.0) {
         Ok(stat) => stat.is_some_and(|stat| stat.key() == key && stat.is_alive()),
         Err(_) => true,
@@ -373,9 +373,19 @@ pub(crate) fn send_signal(target: &ProcStat, signal: Signal) -> Result<(), Errno
     }
     // The descriptor holds on to one process; if that is the one that was seen, it stays so.
     let process = pidfd_open(target.pid, PidfdFlags::empty())?;
-    match stat(target.pid) {
+    let now = read_stat(target.pid);
+    match now.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::MFILE))? {
         Some(now) if now.started == target.started => pidfd_send_signal(process, signal),
         Some(_) | None => Err(Errno::SRCH),
+    }
+}
+
+/// Resumes a stopped process, also without a free file descriptor. Then a process that has got its
+/// pid meanwhile gets the signal, which only resumes it.
+pub(crate) fn resume(target: &ProcStat) -> Result<(), Errno> {
+    match send_signal(target, Signal::CONT) {
+        Err(error) if is_shortage(&error.into()) => kill_process(target.pid, Signal::CONT),
+        sent => sent,
     }
 }
 

@@ -95,9 +95,10 @@ impl ProcessTree {
     /// whose child a process is.
     #[must_use = "the returned processes are still alive"]
     pub fn kill(&self) -> Vec<u32> {
-        self.identity.query_resources(JobResources::kill_processes);
         let deadline = Instant::now() + KILL_LIMIT;
         let mut alive = loop {
+            // This needs a file descriptor too, so it is repeated.
+            self.identity.query_resources(JobResources::kill_processes);
             let ended = self.end_members();
             let unchecked = self.unchecked_pids();
             let is_late = Instant::now() >= deadline;
@@ -333,8 +334,8 @@ impl ProcessTree {
             }
             let is_changing = match self.find_adopted() {
                 AdoptedMembers::Members(missed) => return Some(missed),
-                AdoptedMembers::Changing if scans == EMPTY_SCANS => return None,
-                AdoptedMembers::Changing => true,
+                AdoptedMembers::Uncertain if scans == EMPTY_SCANS => return None,
+                AdoptedMembers::Uncertain => true,
                 AdoptedMembers::None | AdoptedMembers::NotListed => false,
             };
             // The namespace knows better: one scan may miss a process that is just passing to its
@@ -374,7 +375,7 @@ impl ProcessTree {
         for _ in 0..CHILD_READINGS {
             let (members, dead) = match self.identity.read_adopted(ProcStat::is_alive) {
                 Ok(adopted) => adopted,
-                Err(error) if processes::is_shortage(&error) => return AdoptedMembers::Changing,
+                Err(error) if processes::is_shortage(&error) => return AdoptedMembers::Uncertain,
                 Err(_) => return AdoptedMembers::NotListed,
             };
             if !members.is_empty() {
@@ -387,7 +388,7 @@ impl ProcessTree {
             self.identity.trees.children.reap_adopted(&pids);
             known_dead = dead;
         }
-        AdoptedMembers::Changing
+        AdoptedMembers::Uncertain
     }
 
     /// Kills the processes that scans of all processes miss (see [`ProcessTree::find_adopted`]).
@@ -399,14 +400,15 @@ impl ProcessTree {
             let is_late = Instant::now() >= deadline;
             match self.find_adopted() {
                 AdoptedMembers::None | AdoptedMembers::NotListed => return Vec::new(),
-                AdoptedMembers::Changing if is_late => return vec![HIDDEN_PID],
-                AdoptedMembers::Changing => {}
+                AdoptedMembers::Uncertain if is_late => return vec![HIDDEN_PID],
+                AdoptedMembers::Uncertain => {}
                 AdoptedMembers::Members(members) if is_late => {
                     return members.iter().map(|stat| pid_number(stat.pid)).collect();
                 }
                 AdoptedMembers::Members(members) => {
                     for stat in &members {
-                        // It is gone already, or not ours to signal; the next reading shows which.
+                        // It is gone already, not ours to signal, or there is no free descriptor;
+                        // the next reading shows which.
                         processes::send_signal(stat, Signal::KILL).ok();
                     }
                 }
@@ -574,7 +576,7 @@ enum AdoptedMembers {
     /// The kernel does not list our children.
     NotListed,
     /// Children end faster than they are read, or cannot be read now.
-    Changing,
+    Uncertain,
 }
 
 /// `true` for signals after which a stopped process must stay stopped, or that need no waking.
@@ -770,10 +772,14 @@ mod tests {
             runtime.block_on(async { host().spawn(&sh("sleep 1000; :")).unwrap() });
         let trees = [Arc::new(tree.clone())];
         assert!(measure_trees(&trees).is_some());
+        let shell = processes::stat(tree.identity.leader).unwrap();
+        processes::send_signal(&shell, Signal::STOP).unwrap();
         let limit = getrlimit(Resource::Nofile);
         setrlimit(Resource::Nofile, Rlimit { current: Some(0), ..limit }).unwrap();
+        let resumed = processes::resume(&shell);
         let found = (tree.living_pids(), tree.kill(), measure_trees(&trees).is_none());
         setrlimit(Resource::Nofile, limit).unwrap();
+        assert_eq!(resumed, Ok(()));
         assert_eq!(found, (vec![HIDDEN_PID], vec![HIDDEN_PID], true));
         let exit = runtime.block_on(leader.wait()).unwrap();
         assert_eq!(exit.status, crate::ExitKind::Signal { signal: libc::SIGKILL, core: false });
@@ -802,8 +808,8 @@ mod tests {
             !tree.is_leader_group_alive()
         });
         assert_eq!(tree.survivors_after_exit(), [seen]);
+        assert!(!tree.unattributed_pids().contains(&seen), "its tree is known");
         assert_eq!(tree.kill(), [0; 0]);
-        assert!(tree.unattributed_pids().is_empty(), "its tree is known");
         assert_eq!(other.tree.kill(), [0; 0]);
     }
 }

@@ -175,7 +175,7 @@ impl TreeIdentity {
     }
 
     /// `true` for a process of the leader's session or group, and for a member that a scan has found.
-    pub(crate) fn knows(&self, stat: &ProcStat) -> bool {
+    pub(crate) fn is_known_member(&self, stat: &ProcStat) -> bool {
         self.shares_session(stat) || self.lock_seen().contains(&stat.key())
     }
 
@@ -258,7 +258,7 @@ impl TreeIdentity {
                 Some(_) | None if !select(&stat) => drop(unselected.insert(pid)),
                 Some(_) => members.push(stat),
                 // A process that ends meanwhile shows no owner any more.
-                None if processes::is_alive(stat.key()) => {}
+                None if processes::may_be_alive(stat.key()) => {}
                 None => drop(unselected.insert(pid)),
             }
         }
@@ -271,7 +271,8 @@ impl TreeIdentity {
             members.iter().filter(|stat| stat.is_alive()).map(ProcStat::key).collect();
         let missing: Vec<ProcessKey> = self.lock_seen().difference(&alive).copied().collect();
         // A later scan may have seen a process that this one could not see yet.
-        let gone: Vec<_> = missing.into_iter().filter(|key| !processes::is_alive(*key)).collect();
+        let gone: Vec<_> =
+            missing.into_iter().filter(|key| !processes::may_be_alive(*key)).collect();
         let mut seen = self.lock_seen();
         seen.extend(alive);
         for key in gone {
@@ -300,7 +301,7 @@ impl StoppedProcesses {
     pub fn resume(&self) {
         for stat in self.0.values() {
             // It is gone already, or not ours to signal.
-            processes::send_signal(stat, Signal::CONT).ok();
+            processes::resume(stat).ok();
         }
     }
 }

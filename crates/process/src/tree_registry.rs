@@ -228,7 +228,7 @@ impl TreeRegistry {
     /// Returns the living orphans that may turn out to belong to this tree in a moment.
     pub(crate) fn unchecked_orphans_of(&self, tree: TreeId) -> Vec<Pid> {
         let mut keys = self.orphans().unchecked_of(tree);
-        keys.retain(|key| processes::is_alive(*key) && !self.children.is_owned(key.0));
+        keys.retain(|key| processes::may_be_alive(*key) && !self.children.is_owned(key.0));
         keys.into_iter().map(|(pid, _)| pid).collect()
     }
 
@@ -272,7 +272,7 @@ impl TreeRegistry {
         let trees = self.open_trees();
         // A scan attributes members by session and by earlier scans before it looks at orphans; this
         // keeps the same order. Of two trees whose leaders had the same pid only the later can have it.
-        let knowing = trees.iter().filter(|tree| tree.knows(stat));
+        let knowing = trees.iter().filter(|tree| tree.is_known_member(stat));
         if let Some(tree) = knowing.max_by_key(|tree| tree.started_after) {
             return Some(Orphan::new(OrphanOwner::One(tree.id), AdoptionCertainty::Adopted));
         }
@@ -303,7 +303,7 @@ impl TreeRegistry {
     /// Returns the living orphans that may belong to this tree or to others.
     pub(crate) fn possible_orphans_of(&self, tree: TreeId) -> Vec<Pid> {
         let keys = self.orphans().adopted_without_owner(|possible, _| possible.contains(&tree));
-        keys.into_iter().filter(|key| processes::is_alive(*key)).map(|(pid, _)| pid).collect()
+        keys.into_iter().filter(|key| processes::may_be_alive(*key)).map(|(pid, _)| pid).collect()
     }
 
     /// Returns the orphans that only this tree can still own, with all their descendants; the
@@ -333,7 +333,7 @@ impl TreeRegistry {
     pub(crate) fn end_unowned(&self) {
         let keys = self.orphans().unowned();
         let (keys, gone): (HashSet<_>, HashSet<_>) =
-            keys.into_iter().partition(|key| processes::is_alive(*key));
+            keys.into_iter().partition(|key| processes::may_be_alive(*key));
         // Most ended by themselves, before their tree did.
         let mut orphans = self.orphans();
         orphans.forget(&gone);
@@ -345,7 +345,8 @@ impl TreeRegistry {
         let find = || ProcessSnapshot::take().with_descendants(|stat| keys.contains(&stat.key()));
         // The next scan tries again to end those that are still alive.
         self.children.end_all(find, END_LIMIT);
-        let ended: HashSet<_> = keys.into_iter().filter(|key| !processes::is_alive(*key)).collect();
+        let ended: HashSet<_> =
+            keys.into_iter().filter(|key| !processes::may_be_alive(*key)).collect();
         self.orphans().forget(&ended);
     }
 
@@ -373,7 +374,7 @@ impl TreeRegistry {
         let known = self.orphans().known.keys().copied().collect::<Vec<_>>();
         let gone: HashSet<ProcessKey> = known
             .iter()
-            .filter(|key| !processes::is_alive(**key) || self.children.is_owned(key.0))
+            .filter(|key| !processes::may_be_alive(**key) || self.children.is_owned(key.0))
             .copied()
             .collect();
         let mut orphans = self.orphans();

@@ -309,7 +309,7 @@ impl KeeperClient {
 
     /// `true` if an earlier server left jobs that were not taken yet.
     #[must_use]
-    pub fn holds_jobs(&self) -> bool {
+    pub fn has_untaken_jobs(&self) -> bool {
         !lock(&self.connection.jobs).is_empty()
     }
 

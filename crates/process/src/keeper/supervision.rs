@@ -27,10 +27,10 @@ const PAUSES: [Duration; MOST_FAILURES] = [
 const KILL_PERIOD: Duration = Duration::from_secs(10);
 
 /// The time in which a new program, or the present one that is to end, has to become ready.
-const UPGRADE_LIMIT: Duration = Duration::from_secs(30);
+const READY_LIMIT: Duration = Duration::from_secs(30);
 
 /// The time in which a new program has to become ready once somebody has asked the server to end.
-const STOP_LIMIT: Duration = Duration::from_secs(5);
+const CANDIDATE_STOP_LIMIT: Duration = Duration::from_secs(5);
 
 /// The time for which a server that exits before it is ready is started again. Most likely it cannot
 /// read its settings or its data: whoever repairs them has that long, and the jobs go on meanwhile.
@@ -234,8 +234,8 @@ impl ServerSupervision {
             {
                 self.stop = StopProgress::Pending(signal);
                 let deadline = match (program, deadline) {
-                    (_, Some(deadline)) => Some(deadline.min(now + STOP_LIMIT)),
-                    (ServerProgram::Current, None) => Some(now + UPGRADE_LIMIT),
+                    (_, Some(deadline)) => Some(deadline.min(now + CANDIDATE_STOP_LIMIT)),
+                    (ServerProgram::Current, None) => Some(now + READY_LIMIT),
                     // It is being killed.
                     (ServerProgram::Candidate, None) => None,
                 };
@@ -280,11 +280,11 @@ impl ServerSupervision {
         match phase {
             Phase::Pausing { .. } | Phase::Over => None,
             Phase::Ready if is_upgrade => {
-                let mut limit = UPGRADE_LIMIT;
+                let mut limit = READY_LIMIT;
                 // The old server has left all jobs to the next one, which has to drain them.
                 if let StopProgress::Forwarded(signal) = self.stop {
                     self.stop = StopProgress::Pending(signal);
-                    limit = STOP_LIMIT;
+                    limit = CANDIDATE_STOP_LIMIT;
                 }
                 self.last_failure = None;
                 self.start(ServerProgram::Candidate, Some(now + limit))
@@ -307,11 +307,11 @@ impl ServerSupervision {
                     None if self.stop != StopProgress::NotRequested => {
                         "was not ready when the server was to end".to_owned()
                     }
-                    None => format!("was not ready after {} seconds", UPGRADE_LIMIT.as_secs()),
+                    None => format!("was not ready after {} seconds", READY_LIMIT.as_secs()),
                 };
                 self.last_failure = Some(format!("the new program {why}"));
                 let is_to_stop = self.stop != StopProgress::NotRequested;
-                self.start(ServerProgram::Current, is_to_stop.then_some(now + UPGRADE_LIMIT))
+                self.start(ServerProgram::Current, is_to_stop.then_some(now + READY_LIMIT))
             }
             Phase::Starting { program: ServerProgram::Current, .. } => match end {
                 ServerEnd::Signal(_) => self.fail(end, now),

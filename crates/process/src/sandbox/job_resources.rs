@@ -386,14 +386,15 @@ impl JobResources {
     }
 }
 
-/// The pid that stands for processes which exist, but cannot be found by a number: they are not seen
-/// from this pid namespace, or hand over to others faster than they are found.
+/// The pid that stands for processes that cannot be found by a number: they are not seen from this pid
+/// namespace, hand over to others faster than they are found, or cannot be read now.
 pub(crate) const HIDDEN_PID: u32 = 0;
 
 /// The presence of processes in a job's pid namespace, apart from its init, or in its cgroup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Occupancy {
     Empty,
+    /// There are processes, or they cannot be read now.
     Occupied,
     /// The job has neither, or the kernel gives no certain answer.
     Unknown,
@@ -420,6 +421,7 @@ impl JobResources {
         match (self.init().map(processes::children_of), self.cgroup()) {
             (Some(Ok(children)), _) if children.is_empty() => Occupancy::Empty,
             (Some(Ok(_)), _) => Occupancy::Occupied,
+            (Some(Err(error)), _) if processes::is_shortage(&error) => Occupancy::Occupied,
             (None, Some(cgroup)) if cgroup.check_vacated() => Occupancy::Empty,
             (None, Some(_)) => Occupancy::Occupied,
             (Some(Err(_)) | None, _) => Occupancy::Unknown,
