@@ -103,12 +103,14 @@ impl AuditLog {
         match timeout(DECISION_WAIT, written).await {
             Ok(Ok(result)) => result,
             Ok(Err(_)) | Err(_) => {
+                // Before the stall check is planned: its time counts from here.
+                let result = self.queue().give_up(wait);
                 let queue = Arc::clone(&self.sender.0);
                 tokio::spawn(async move {
                     sleep(STALL_TIME).await;
                     queue.report_stall(STALL_TIME);
                 });
-                Ok(self.queue().give_up(wait)?)
+                Ok(result?)
             }
         }
     }
@@ -127,9 +129,10 @@ impl AuditLog {
     /// Waits until all entries are written, at the end of the process. Blocks for at most two seconds;
     /// entries that are not written by then are reported as lost.
     pub fn finish(&self) {
-        self.queue().report_stall(Duration::ZERO);
         let lost = self.queue().wait_until_empty(FINISH_WAIT);
         if lost > 0 {
+            // Its own check may not have run yet.
+            self.queue().report_stall(STALL_TIME);
             events::audit_lines_lost(lost);
         }
     }
