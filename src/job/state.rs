@@ -60,6 +60,8 @@ pub(super) enum Leader {
     Alive,
     /// SIGKILL was sent, and no process was found alive.
     Killed,
+    /// Reaped while others were alive. The kill that is under way may have missed them.
+    ReapedBesideOthers,
     Reaped,
 }
 
@@ -262,12 +264,19 @@ fn apply_while_killing(
         Event::Killed(TreeRemains::Nobody) if leader == Leader::Reaped => {
             drain(streams, TreeRemains::Nobody, cause)
         }
+        Event::Killed(TreeRemains::Nobody) if leader == Leader::ReapedBesideOthers => {
+            (State::Killing { cause, streams, leader: Leader::Reaped }, vec![Effect::Kill])
+        }
         // All processes are dead, but the leader's resource use is not known yet.
         Event::Killed(TreeRemains::Nobody) => {
             (State::Stopping { cause, streams, leader: Leader::Killed }, Vec::new())
         }
-        Event::LeaderExited(..) => {
-            (State::Killing { cause, streams, leader: Leader::Reaped }, Vec::new())
+        Event::LeaderExited(_, rest) => {
+            let leader = match rest {
+                TreeRemains::Nobody => Leader::Reaped,
+                TreeRemains::Somebody => Leader::ReapedBesideOthers,
+            };
+            (State::Killing { cause, streams, leader }, Vec::new())
         }
         Event::StreamsClosed => {
             (State::Killing { cause, streams: Streams::Closed, leader }, Vec::new())
@@ -613,20 +622,23 @@ mod tests {
             (vec![stop_requested(), Event::GraceExpired], vec![REQUESTED], BY_CLIENT),
             (vec![limit], Vec::new(), by_limit),
         ] {
-            for rest in [TreeRemains::Nobody, TreeRemains::Somebody] {
-                let after = [
-                    Event::Killed(TreeRemains::Nobody),
-                    exited(TreeRemains::Somebody),
-                    Event::StreamsClosed,
-                    Event::Killed(rest),
-                ];
+            let killed = Event::Killed(TreeRemains::Nobody);
+            let exited = exited(TreeRemains::Somebody);
+            for (rest, order) in [
+                (TreeRemains::Nobody, [&killed, &exited]),
+                (TreeRemains::Nobody, [&exited, &killed]),
+                (TreeRemains::Somebody, [&killed, &exited]),
+                (TreeRemains::Somebody, [&exited, &killed]),
+            ] {
+                let last = [Event::StreamsClosed, Event::Killed(rest)];
+                let after = [order.map(Event::clone), last].concat();
                 let next = match rest {
                     TreeRemains::Nobody => Effect::Leave,
                     TreeRemains::Somebody => Effect::CheckTree(Pace::Slow),
                 };
                 let finish = Effect::Finish(outcome.clone());
                 let expected = [first.clone(), vec![Effect::Kill, Effect::Kill, finish, next]];
-                check(&[before.clone(), after.to_vec()].concat(), &expected.concat());
+                check(&[before.clone(), after].concat(), &expected.concat());
             }
         }
     }
