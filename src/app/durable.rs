@@ -23,14 +23,12 @@ use std::time::{Duration, Instant};
 use rustix::fs::{Access, access};
 use tokio::signal::unix::SignalKind;
 use tokio::sync::watch;
-use tokio::task::spawn_blocking;
-use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::error::AppError;
+use super::reload::Reloader;
 use super::rules;
-use super::runtime::run_on_signal;
-use super::serve::Reloader;
+use super::runtime::{BlockingError, BlockingSlot, run_on_signal};
 use crate::config::{Environment, Settings};
 use crate::http::{InheritedListeners, Server, ServerGeneration, UpgradeControl};
 use crate::journal::{Journal, JournalCounts, JournalError, JournalHealth};
@@ -194,6 +192,8 @@ impl UpgradeState {
 pub(super) struct KeeperLink {
     client: Option<KeeperClient>,
     upgrade: watch::Sender<UpgradeState>,
+    /// The thread that checks a program.
+    check_slot: BlockingSlot,
     /// Cancelled when the keeper is gone.
     gone: CancellationToken,
 }
@@ -209,7 +209,8 @@ impl KeeperLink {
             let gone = gone.clone();
             keeper.start_reading(move || gone.cancel())?;
         }
-        Ok(Self { client, upgrade: watch::Sender::new(UpgradeState::NotRequested), gone })
+        let upgrade = watch::Sender::new(UpgradeState::NotRequested);
+        Ok(Self { client, upgrade, check_slot: BlockingSlot::default(), gone })
     }
 
     /// `true` if no other server of the same keeper has run before.
@@ -322,11 +323,15 @@ impl KeeperLink {
             None => started_program().map_err(|error| error.to_string())?,
         };
         let shown = program.display().to_string();
-        let checking = spawn_blocking(move || check_program(&program));
-        let checked = match timeout(FILE_READ_TIMEOUT, checking).await {
-            Ok(checked) => checked.map_err(|error| error.to_string())??,
-            Err(_) => return Err(format!("{shown}: its file system does not answer")),
-        };
+        let checked = self.check_slot.run(FILE_READ_TIMEOUT, move || check_program(&program)).await;
+        let checked = checked.map_err(|error| match error {
+            BlockingError::SlotBusy => {
+                "another upgrade is being checked: the file system of its program does not answer"
+                    .to_owned()
+            }
+            BlockingError::NotInTime => format!("{shown}: its file system does not answer"),
+            BlockingError::Failed(failed) => failed.to_string(),
+        })??;
         reloader.check(checked.origin).await?;
         let mut answer = Ok(());
         self.upgrade.send_if_modified(|state| {

@@ -7,6 +7,7 @@ mod connect;
 mod durable;
 mod error;
 mod module_settings;
+mod reload;
 mod rules;
 mod runtime;
 mod serve;

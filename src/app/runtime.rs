@@ -11,7 +11,9 @@ use std::{fs, io, process, thread};
 
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::Notify;
+use tokio::sync::{Mutex, Notify};
+use tokio::task::{JoinError, spawn_blocking};
+use tokio::time::timeout_at;
 
 use super::error::AppError;
 use crate::config::Environment;
@@ -85,6 +87,40 @@ pub(super) fn build_server_runtime(environment: &Environment) -> Result<Runtime,
 /// Creates the runtime of a program that only talks to a server.
 pub(super) fn build_client_runtime() -> Result<Runtime, AppError> {
     Builder::new_current_thread().enable_all().build().map_err(AppError::Runtime)
+}
+
+/// A slot for blocking work on files. Work whose file system does not answer keeps the slot, so it
+/// blocks one thread, however often it is tried again. Clones share the slot.
+#[derive(Debug, Clone, Default)]
+pub(super) struct BlockingSlot(Arc<Mutex<()>>);
+
+/// The reason why blocking work has no result.
+#[derive(Debug)]
+pub(super) enum BlockingError {
+    /// Earlier work kept the slot for the whole time.
+    SlotBusy,
+    NotInTime,
+    Failed(JoinError),
+}
+
+impl BlockingSlot {
+    /// Runs `work` on a blocking thread once the slot is free. Waits for the slot and for the result for
+    /// at most `time`; work that takes longer goes on without a reader of its result.
+    pub(super) async fn run<T: Send + 'static>(
+        &self,
+        time: Duration,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, BlockingError> {
+        let deadline = tokio::time::Instant::now() + time;
+        let free = timeout_at(deadline, Arc::clone(&self.0).lock_owned()).await;
+        let slot = free.map_err(|_| BlockingError::SlotBusy)?;
+        let running = spawn_blocking(move || {
+            let _slot = slot;
+            work()
+        });
+        let done = timeout_at(deadline, running).await.map_err(|_| BlockingError::NotInTime)?;
+        done.map_err(BlockingError::Failed)
+    }
 }
 
 /// Returns the number of worker threads: half of the processors, since jobs need processors too and
@@ -452,6 +488,19 @@ mod tests {
             }
         }
         scans
+    }
+
+    #[tokio::test]
+    async fn work_that_does_not_return_keeps_its_slot_and_blocks_no_other_thread() {
+        let slot = BlockingSlot::default();
+        assert_eq!(slot.run(ms(60_000), || 1).await.unwrap(), 1);
+        let (release, stuck) = std::sync::mpsc::channel::<()>();
+        let late = slot.run(ms(20), move || stuck.recv().is_err()).await;
+        assert!(matches!(late, Err(BlockingError::NotInTime)), "{late:?}");
+        let next = slot.clone().run(ms(20), || panic!("the slot is not free")).await;
+        assert!(matches!(next, Err(BlockingError::SlotBusy)), "{next:?}");
+        drop(release);
+        assert_eq!(slot.run(ms(60_000), || 2).await.unwrap(), 2, "the slot is free again");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A running server: its transports, its shutdown, and the reload of its settings.
+//! A running server: its transports and its shutdown.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,21 +7,21 @@ use std::time::{Duration, SystemTime};
 
 use futures_util::future::BoxFuture;
 use tokio::signal::unix::SignalKind;
-use tokio::sync::{Mutex, watch};
+use tokio::sync::watch;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::durable::{self, DurableState, KeeperLink, ProgramOrigin, ServerLock};
+use super::durable::{self, DurableState, KeeperLink, ServerLock};
 use super::error::AppError;
 use super::module_settings::{self, OutputFiles};
+use super::reload::{ReloadTargets, Reloader, report_ignored_keys};
 use super::runtime::{
     ShutdownTrigger, exit_without_cleanup, run_on_signal, shutdown_grace, start_child_reaper,
 };
 use crate::cli::greeting::{self, ServedAt};
-use crate::cli::terminal;
 use crate::client::{private_socket, private_socket_dir, remove_stale_sockets};
-use crate::config::{Changes, ConfigSources, Loaded, LogFormat, Settings, load};
+use crate::config::{Changes, ConfigSources, Loaded, LogFormat, Settings};
 use crate::http::{
     ApiProcess, HttpServerSettings, HttpServices, MetricsRenderer, OfferedRoutes, Readiness,
     ReloadedSettings, Server, ServerControl, ServerKind, SocketPath, UpgradeControl,
@@ -33,9 +33,7 @@ use crate::output::SpillDir;
 use crate::private_files::ensure_private_dir;
 use crate::process::sandbox::scratch::ScratchRoot;
 use crate::process::{Host, KeeperNotice, ProcessRecord, UPGRADE_EXIT_CODE, trim_memory};
-use crate::service::{
-    AfterDrain, CallerIdentity, JobService, LiveSettings, PressureWatch, PumpGate, ServiceSettings,
-};
+use crate::service::{AfterDrain, CallerIdentity, JobService, PumpGate, ServiceSettings};
 use crate::telemetry::{Exporter, LogFilter, QueueGauges, events};
 
 /// The interval at which histograms are folded into their buckets.
@@ -73,13 +71,6 @@ pub(super) struct App {
 struct DurableJobs {
     journal: Journal,
     pumps: PumpGate,
-}
-
-/// Logs the keys of a `settings.json` that have no meaning here.
-fn report_ignored_keys(loaded: &Loaded) {
-    if !loaded.ignored.is_empty() {
-        events::settings_ignored(loaded.file.as_deref(), &loaded.ignored);
-    }
 }
 
 impl App {
@@ -409,109 +400,6 @@ fn start_process_care(host: &Arc<Host>) -> Result<Option<ScratchRoot>, AppError>
 fn start_guardian(host: &Host) {
     if let Err(error) = host.guardian().ensure_running() {
         events::guardian_not_started(&error);
-    }
-}
-
-/// The time limit of a reload for reading the file and the directories that the settings name.
-const RELOAD_READ_TIMEOUT: Duration = Duration::from_secs(15);
-
-/// The parts of the server that take over new settings.
-#[derive(Debug)]
-struct ReloadTargets {
-    host: Arc<Host>,
-    service: JobService,
-    pressure: watch::Sender<PressureWatch>,
-    gauges: Arc<QueueGauges>,
-    log_filter: LogFilter,
-}
-
-/// Reads the settings again from the same sources, and applies the changes. Cheap to clone.
-#[derive(Debug, Clone)]
-pub(super) struct Reloader {
-    targets: Arc<ReloadTargets>,
-    sources: ConfigSources,
-    /// The settings at the start. Changes that need a restart are relative to these, however often the
-    /// settings are read again.
-    started: Arc<Loaded>,
-    /// The settings that were read last. Locked during a reload, so that two reloads never mix.
-    last: Arc<Mutex<Loaded>>,
-}
-
-impl Reloader {
-    fn new(targets: ReloadTargets, sources: ConfigSources, loaded: Loaded) -> Self {
-        let started = Arc::new(loaded.clone());
-        Self { targets: Arc::new(targets), sources, started, last: Arc::new(Mutex::new(loaded)) }
-    }
-
-    /// Checks that this program could start with the settings as they are now. Another version may
-    /// know keys and variables that this one does not.
-    pub(super) async fn check(&self, program: ProgramOrigin) -> Result<(), String> {
-        match self.read_in_time().await {
-            Ok(_) => Ok(()),
-            Err(AppError::Config(error))
-                if program == ProgramOrigin::Other && error.has_only_unknown_names() =>
-            {
-                Ok(())
-            }
-            Err(error) => Err(terminal::format_with_causes(&error)),
-        }
-    }
-
-    /// Reloads after SIGHUP.
-    async fn reload_on_hangup(self) {
-        // The result is logged.
-        self.reload(CallerIdentity::LOCAL).await.ok();
-    }
-
-    /// Applies all changed settings that a running server can apply, or none of them. Returns the
-    /// keys that changed, or the reason why the new settings were refused.
-    async fn reload(&self, by: CallerIdentity) -> Result<Changes, String> {
-        let mut last = self.last.lock().await;
-        let (loaded, live) = match self.read_in_time().await {
-            Ok(read) => read,
-            Err(error) => {
-                let why = terminal::format_with_causes(&error);
-                self.targets.service.record_refused_reload(&why, by);
-                events::reload_refused(&why);
-                return Err(why);
-            }
-        };
-        let changes = Changes {
-            live: Changes::between(&last, &loaded).live,
-            restart: Changes::between(&self.started, &loaded).restart,
-        };
-        self.targets.service.apply_settings(live, by, &changes.live).await;
-        self.targets.pressure.send_replace(loaded.settings.pressure);
-        self.targets.gauges.add_names(module_settings::series_names(&loaded.settings));
-        self.apply_log_filter(&changes, &loaded);
-        report_ignored_keys(&loaded);
-        *last = loaded;
-        events::settings_reloaded(&changes.live, &changes.restart);
-        Ok(changes)
-    }
-
-    /// Applies a changed `log.filter`. A filter that an operator has set at run time stays otherwise.
-    fn apply_log_filter(&self, changes: &Changes, loaded: &Loaded) {
-        if changes.live.iter().any(|key| key == "log.filter") {
-            // Loading has already checked the filter.
-            self.targets.log_filter.set_configured(&loaded.settings.log.filter).ok();
-        }
-    }
-
-    /// Reads the sources on a blocking thread, with a time limit: a file system may not answer.
-    async fn read_in_time(&self) -> Result<(Loaded, LiveSettings), AppError> {
-        let reloader = self.clone();
-        match timeout(RELOAD_READ_TIMEOUT, spawn_blocking(move || reloader.read())).await {
-            Ok(Ok(read)) => read,
-            Ok(Err(failed)) => Err(AppError::ReloadFailed(failed)),
-            Err(_) => Err(AppError::ReloadTimeout { after: RELOAD_READ_TIMEOUT }),
-        }
-    }
-
-    fn read(&self) -> Result<(Loaded, LiveSettings), AppError> {
-        let loaded = load(self.sources.clone())?;
-        let live = module_settings::live_settings(&loaded, &self.targets.host)?;
-        Ok((loaded, live))
     }
 }
 

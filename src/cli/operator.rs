@@ -420,7 +420,7 @@ async fn wait_for_successor(
     loop {
         sleep(UPGRADE_POLL_INTERVAL).await;
         let answer = get(client, "/api/v1/upgrade").await;
-        if let Some(end) = wait.end_by(answer, started.elapsed()) {
+        if let Some(end) = wait.judge_answer(answer, started.elapsed()) {
             return end;
         }
     }
@@ -441,7 +441,7 @@ impl<'a> SuccessorWait<'a> {
     }
 
     /// Returns the result of the upgrade if this answer, at this time of the wait, decides it.
-    fn end_by(
+    fn judge_answer(
         &mut self,
         answer: Result<Value, ServerRequestError>,
         waited: Duration,
@@ -605,7 +605,7 @@ ci      2       1 of 4   2       -           7 of 60
         let busy = || Err(ServerRequestError::NoAnswer { target: String::new() });
         let mut wait = SuccessorWait::new("here".to_owned(), &old);
         let mut end_at = |millis, answer| {
-            let end = wait.end_by(answer, Duration::from_millis(millis));
+            let end = wait.judge_answer(answer, Duration::from_millis(millis));
             end.map(|end| end.map_or_else(|error| error.code().to_owned(), |new| new.to_string()))
         };
         assert_eq!(end_at(0, answer(2, 7)), None, "the old server");

@@ -71,9 +71,15 @@ impl Layers {
     }
 
     /// Returns the current values, or all problems.
-    pub(super) fn finish(mut self) -> Result<BTreeMap<String, ConfigEntry>, Vec<Problem>> {
+    pub(super) fn finish(
+        mut self,
+        unknown_names: UnknownNames,
+    ) -> Result<BTreeMap<String, ConfigEntry>, Vec<Problem>> {
         for &(key, bound) in schema::ORDERED {
             self.check_order(key, bound);
+        }
+        if unknown_names == UnknownNames::LeftOut {
+            self.problems.retain(|problem| !problem.kind.is_unknown_name());
         }
         if self.problems.is_empty() { Ok(self.entries) } else { Err(self.problems) }
     }
@@ -112,6 +118,14 @@ impl Layers {
         };
         self.report(origin.clone(), kind);
     }
+}
+
+/// The handling of keys and variables that this version does not know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnknownNames {
+    Refused,
+    /// Another version may know them.
+    LeftOut,
 }
 
 /// Returns the canonical values as one nested table.
@@ -183,20 +197,6 @@ impl ConfigError {
             Self::Invalid { .. } => "config_invalid",
         }
     }
-
-    /// `true` if all that is wrong are keys and variables that this version does not know; another
-    /// version may.
-    #[must_use]
-    pub fn has_only_unknown_names(&self) -> bool {
-        let is_unknown = |problem: &Problem| {
-            use ProblemKind::{UnknownKey, UnknownVariable};
-            matches!(problem.kind, UnknownKey { .. } | UnknownVariable { .. })
-        };
-        match self {
-            Self::Unreadable { .. } => false,
-            Self::Invalid { problems } => problems.iter().all(is_unknown),
-        }
-    }
 }
 
 fn format_problems(problems: &[Problem]) -> String {
@@ -264,6 +264,22 @@ pub enum ProblemKind {
         bound_value: String,
         bound_origin: Box<ValueOrigin>,
     },
+}
+
+impl ProblemKind {
+    /// `true` if this version does not know the key or the variable.
+    const fn is_unknown_name(&self) -> bool {
+        match self {
+            Self::UnknownKey { .. } | Self::UnknownVariable { .. } => true,
+            Self::Syntax(_)
+            | Self::Json(_)
+            | Self::NotText { .. }
+            | Self::SectionExpected { .. }
+            | Self::InvalidName { .. }
+            | Self::NotAllowed { .. }
+            | Self::OutOfOrder { .. } => false,
+        }
+    }
 }
 
 fn format_meant(meant: Option<&str>) -> String {
@@ -543,7 +559,7 @@ mod tests {
         let mut layers = Layers::default();
         let ignored = add_settings_json(&mut layers, text, Path::new("s.json"));
         let settings = layers
-            .finish()
+            .finish(UnknownNames::Refused)
             .map(|entries| entries.iter().map(|(key, it)| format!("{key}={}", it.given)).collect())
             .map_err(|problems| problems.iter().map(ToString::to_string).collect());
         (settings, ignored)

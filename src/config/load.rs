@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::layers::{self, ConfigEntry, ConfigError, Layers, Problem, ProblemKind, ValueOrigin};
+use super::layers::{
+    self, ConfigEntry, ConfigError, Layers, Problem, ProblemKind, UnknownNames, ValueOrigin,
+};
 use super::schema;
 use super::settings::Settings;
 use crate::private_files::{BoundedReadError, Symlinks, read_text};
@@ -83,6 +85,17 @@ impl Loaded {
 /// # Errors
 /// If a file cannot be read, or a value of any layer is not valid.
 pub fn load(sources: ConfigSources) -> Result<Loaded, ConfigError> {
+    load_with_unknown_names(sources, UnknownNames::Refused)
+}
+
+/// Loads all layers as [`load`] does, and handles unknown keys and variables in this way.
+///
+/// # Errors
+/// As [`load`]; unknown names are no error if they are left out.
+pub fn load_with_unknown_names(
+    sources: ConfigSources,
+    unknown_names: UnknownNames,
+) -> Result<Loaded, ConfigError> {
     let ConfigSources { file, environment, flags } = sources;
     let mut layers = Layers::default();
     layers::add_toml(&mut layers, DEFAULT_FILE, &|_| ValueOrigin::Default);
@@ -95,7 +108,8 @@ pub fn load(sources: ConfigSources) -> Result<Loaded, ConfigError> {
     for FlagValue { key, value, flag } in flags {
         layers.set_text(key, &value, ValueOrigin::Flag(flag));
     }
-    let entries = layers.finish().map_err(|problems| ConfigError::Invalid { problems })?;
+    let entries =
+        layers.finish(unknown_names).map_err(|problems| ConfigError::Invalid { problems })?;
     let settings = read_settings(&entries, &environment)?;
     Ok(Loaded { settings, file: found.map(|(path, _)| path), ignored, entries })
 }

@@ -16,10 +16,10 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
-pub use layers::{ConfigEntry, ConfigError, Problem, ProblemKind, ValueOrigin};
+pub use layers::{ConfigEntry, ConfigError, Problem, ProblemKind, UnknownNames, ValueOrigin};
 pub use load::{
-    Changes, ConfigSources, Environment, FlagValue, Loaded, TOKEN_VARIABLE, load, user_config_file,
-    write_initial_file,
+    Changes, ConfigSources, Environment, FlagValue, Loaded, TOKEN_VARIABLE, load,
+    load_with_unknown_names, user_config_file, write_initial_file,
 };
 pub use settings::{
     AuditSection, ConfinementSection, EnvironmentSection, ExecuteSection, HttpSection, JobSection,

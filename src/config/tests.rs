@@ -278,6 +278,25 @@ fn problems_of_all_layers_are_reported_at_once() {
 }
 
 #[test]
+fn names_that_another_version_may_know_are_left_out_on_request_and_nothing_else_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("config.toml");
+    let load_text = |text: &str| {
+        std::fs::write(&file, text).unwrap();
+        let environment = Environment::from_pairs([("SHELLYARD_OF_TOMORROW", "1")]);
+        let sources =
+            ConfigSources { file: Some(file.clone()), environment, ..ConfigSources::default() };
+        load_with_unknown_names(sources, UnknownNames::LeftOut)
+    };
+    let loaded = load_text("[queue]\nof_tomorrow = 1\nslots = 5\n[tomorrow]\nx = 1\n").unwrap();
+    assert_eq!(loaded.settings.queue.slots, 5);
+    let error = load_text("of_tomorrow = 1\n[mcp]\nwait_s = 60\n").unwrap_err();
+    let ConfigError::Invalid { problems } = &error else { panic!("{error}") };
+    assert_eq!(problems.len(), 1, "{error}");
+    assert!(error.to_string().contains("`mcp.wait_s` (60) must not be larger"), "{error}");
+}
+
+#[test]
 fn a_value_above_its_limit_is_reported_for_the_layer_that_set_it() {
     let error = load_with("[mcp]\nwait_s = 60\n", &[], &[]).unwrap_err().to_string();
     let expected = ":2: `mcp.wait_s` (60) must not be larger than `mcp.max_wait_s` (50, default)";

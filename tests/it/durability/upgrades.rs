@@ -149,6 +149,10 @@ fn settings_that_only_another_version_may_know_do_not_refuse_an_upgrade_to_it() 
     server.sandbox().write("config.toml", "[queue]\nslots_of_tomorrow = 4\nslots = \"many\"\n");
     let said = refused(&["/bin/false"]);
     assert!(said.contains("`queue.slots`"), "no version knows that: {said}");
+    let pattern = "[queue]\nslots_of_tomorrow = 4\n[redact]\npatterns = [\"(\"]\n";
+    server.sandbox().write("config.toml", pattern);
+    let said = refused(&["/bin/false"]);
+    assert!(said.contains("a pattern in redact.patterns cannot be used"), "nor that: {said}");
     server.sandbox().write("config.toml", "[queue]\nslots_of_tomorrow = 4\n");
     let command = upgrade(&server, &["/bin/false"]);
     let asking = thread::spawn(move || output_of(command, ""));
