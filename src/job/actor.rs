@@ -245,7 +245,7 @@ impl Job {
             Ok(process) => self.handle_start(process, myself),
             Err(why) => Event::FailedToStart(why),
         };
-        self.guard.keep_files(None);
+        self.guard.release_files();
         self.step(event, myself);
         if let (Some(size), Some(terminal)) = (self.early_size.take(), &self.stdin) {
             terminal.resize(size);

@@ -255,9 +255,14 @@ impl JobGuard {
         }
     }
 
-    /// Keeps these descriptors reserved until the start of the process is over.
-    pub fn keep_files(&mut self, files: Option<FileReservation>) {
-        self.files = files;
+    /// Holds the descriptors that are reserved for the start of the process.
+    pub fn hold_files(&mut self, files: FileReservation) {
+        self.files = Some(files);
+    }
+
+    /// Releases the reserved descriptors: the start of the process is over.
+    pub(super) fn release_files(&mut self) {
+        self.files = None;
     }
 
     /// Runs the job under an actor of its own, linked to its supervisor. Hands the guard over to that
@@ -377,7 +382,7 @@ impl JobGuard {
     /// Records the ending and publishes it, once. Closes the log if no pump took its writer.
     pub(super) fn finish(&mut self, ending: JobEnding) {
         self.writer = None;
-        self.files = None;
+        self.release_files();
         self.ended_with = Some(TreeRemains::from_pids(&ending.survivors));
         let active = self.active.take();
         let written = self.shared.output.progress().written_bytes();

@@ -24,9 +24,11 @@ impl Supervision {
         request: SubmitRequest,
         myself: &Address,
     ) -> Result<AcceptedJob, SubmitRefusal> {
+        // Before the queue is checked: a job that has to wait for them needs room in the queue.
+        let files = self.reserve_files(true);
         let accepted = self.create_or_find_job(request);
         let new = accepted.as_ref().ok().map(|accepted| accepted.job.id());
-        self.dispatch_with(new, myself).await;
+        self.dispatch_with(new, files, myself).await;
         accepted.map(|job| self.record_waiting(job))
     }
 

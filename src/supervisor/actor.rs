@@ -285,16 +285,22 @@ impl Supervision {
 
     /// Starts every job whose turn it is.
     pub(super) async fn dispatch(&mut self, myself: &Address) {
-        self.dispatch_with(None, myself).await;
+        self.dispatch_with(None, None, myself).await;
     }
 
-    /// Starts every job whose turn it is. `new` was accepted just now.
-    pub(super) async fn dispatch_with(&mut self, new: Option<JobId>, myself: &Address) {
+    /// Starts every job whose turn it is. `new` was accepted just now; `files` are reserved for the
+    /// first start.
+    pub(super) async fn dispatch_with(
+        &mut self,
+        new: Option<JobId>,
+        mut files: Option<FileReservation>,
+        myself: &Address,
+    ) {
         if self.acceptance == Acceptance::Closed {
             return;
         }
         loop {
-            let files = self.reserve_files();
+            files = files.or_else(|| self.reserve_files(self.queue.waiting_count() > 0));
             let Some(id) = self.queue.next() else { break };
             // Hands the job over: its guard moves from the supervisor to the actor of the job.
             let Some(mut guard) = self.guards.remove(&id) else { continue };
@@ -307,7 +313,9 @@ impl Supervision {
                     guard.start_beside(record);
                 }
             }
-            guard.keep_files(files);
+            if let Some(files) = files.take() {
+                guard.hold_files(files);
+            }
             self.activity.add_job(id, Instant::now());
             if let Some(tenant) = self.queue.find_tenant(id) {
                 self.spending.record_start(id, tenant);
@@ -322,10 +330,9 @@ impl Supervision {
         events::queue_length_changed(self.queue.waiting_count());
     }
 
-    /// Reserves the file descriptors for the next start, if a job waits. While too few are free, the
-    /// queue holds starts back.
-    fn reserve_files(&mut self) -> Option<FileReservation> {
-        let is_needed = self.queue.waiting_count() > 0;
+    /// Reserves the file descriptors for the next start, if it needs them now. While too few are free,
+    /// the queue holds starts back.
+    pub(super) fn reserve_files(&mut self, is_needed: bool) -> Option<FileReservation> {
         let files = is_needed.then(|| self.job.host.reserve_files()).flatten();
         self.queue.set_short_of_files(is_needed && files.is_none());
         files

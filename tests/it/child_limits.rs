@@ -185,6 +185,25 @@ fn jobs_wait_while_the_server_is_short_of_descriptors() {
 }
 
 #[test]
+fn a_job_that_would_wait_for_descriptors_is_refused_in_a_lane_where_none_may_wait() {
+    let marker = Marker::new();
+    let config = format!("{UNCONFINED}[queue.lanes.now]\nmax_queued = 0\n");
+    let mut server = Launch::stdio().config(&config).start();
+    set_open_files(&server, "64:");
+    let arguments = json!({"command": format!("sleep {marker}"), "lane": "now", "wait_s": 0});
+    let refused = (0..8).find_map(|_| {
+        let reply = server.call("run_command", arguments.clone());
+        if reply.is_error() {
+            return Some(reply.error_text());
+        }
+        assert!(!reply.verdict().starts_with("queued"), "{}", reply.text());
+        None
+    });
+    let said = refused.expect("there are not descriptors for all");
+    assert!(said.contains("lane now is full (queue.lanes.now.max_queued)"), "{said}");
+}
+
+#[test]
 fn jobs_that_wait_for_descriptors_start_when_the_limit_is_raised() {
     let mut server = Launch::stdio().config(UNCONFINED).start();
     set_open_files(&server, "64:");
