@@ -237,14 +237,26 @@ fn state_parts(job: &JobSnapshot) -> Vec<String> {
                 parts.push(exact(job.elapsed));
             }
             parts.push(count(job.lines(), "line", "lines"));
-            let processes = |pids: &[u32]| count(pids.len() as u64, "process", "processes");
-            let [own, shared] = [&job.survivors, &job.unattributed];
-            parts.extend((!own.is_empty()).then(|| format!("{} still running", processes(own))));
-            let may_be = || format!("{} that may be of it still running", processes(shared));
-            parts.extend((!shared.is_empty()).then(may_be));
+            parts.extend(format_remains(&job.survivors, &job.unattributed));
             parts
         }
     }
+}
+
+/// Counts the living processes of an ended job, and those that may belong to it or to another.
+fn format_remains(own: &[u32], shared: &[u32]) -> impl Iterator<Item = String> {
+    let processes = |pids: &[u32], more: &str| {
+        let [one, many] = ["process", "processes"].map(|word| format!("{more}{word}"));
+        count(pids.len() as u64, &one, &many)
+    };
+    let (text, more) = match own {
+        [] => (None, ""),
+        // It stands for processes that have no number here, or that cannot be read now.
+        [0] => (Some("processes may still be running".to_owned()), "more "),
+        [_, ..] => (Some(format!("{} still running", processes(own, ""))), "more "),
+    };
+    let may_be = || format!("{} may belong to it", processes(shared, more));
+    text.into_iter().chain((!shared.is_empty()).then(may_be))
 }
 
 fn open_job_parts(word: &str, job: &JobSnapshot) -> Vec<String> {
@@ -596,6 +608,21 @@ mod tests {
         assert_eq!(format_numbers(&jobs[..1]), "and job 4");
         assert_eq!(format_numbers(&jobs[..2]), "and jobs 4, 5");
         assert!(format_numbers(&jobs).ends_with("22, 23 and 6 more"), "{}", format_numbers(&jobs));
+    }
+
+    #[test]
+    fn processes_that_may_belong_to_a_job_are_counted_beside_its_own() {
+        for (own, shared, expected) in [
+            (&[][..], &[][..], &[][..]),
+            (&[7], &[], &["1 process still running"]),
+            (&[], &[8], &["1 process may belong to it"]),
+            (&[7], &[8], &["1 process still running", "1 more process may belong to it"]),
+            (&[6, 7], &[8, 9], &["2 processes still running", "2 more processes may belong to it"]),
+            (&[0], &[], &["processes may still be running"]),
+        ] {
+            let parts: Vec<String> = format_remains(own, shared).collect();
+            assert_eq!(parts, expected, "{own:?} {shared:?}");
+        }
     }
 
     #[test]

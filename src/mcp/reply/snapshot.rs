@@ -499,8 +499,8 @@ fn unattributed_remark(pids: &[u32]) -> Option<String> {
 fn survivors_remark(pids: &[u32]) -> Option<String> {
     match pids {
         [] => None,
-        // It stands for processes that have no number here.
-        [0] => Some("processes still running (pids unknown)".to_owned()),
+        // It stands for processes that have no number here, or that cannot be read now.
+        [0] => Some("processes may still be running (pids unknown)".to_owned()),
         [pid] => Some(format!("1 process still running (pid {pid})")),
         [_, ..] => Some(format!(
             "{} processes still running (pids {})",

@@ -435,7 +435,7 @@ fn survivors_and_lost_output_are_in_the_verdict() {
     job.survivors = (1..=9).collect();
     assert!(verdict(&job, None).ends_with("(pids 1, 2, 3, 4, 5, 6, 7, 8, …)"));
     job.survivors = vec![0];
-    assert!(verdict(&job, None).ends_with("processes still running (pids unknown)"));
+    assert!(verdict(&job, None).ends_with("processes may still be running (pids unknown)"));
     job.survivors.clear();
     job.unattributed = vec![7];
     let expected =
