@@ -159,7 +159,7 @@ impl Cgroups {
     }
 
     fn open_root(&self) -> Result<CgroupRoot, ProbeError> {
-        // A shortage in the middle of it could not be told from missing controllers.
+        // A shortage while the controllers are read would look like missing controllers.
         if !open_files::has_files_to_spare() {
             return Err(ProbeError::NoResources);
         }

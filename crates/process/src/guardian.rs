@@ -228,8 +228,8 @@ pub(crate) fn guardian_main(args: impl IntoIterator<Item = OsString>) -> Option<
     let mut sweeps = (0..SWEEPS).map(|_| args.processes.end(&children));
     let is_anybody_left = !sweeps.any(|alive| alive.is_empty());
     // If a process is still alive, keep the files: some are placeholders that protect workspace
-    // paths from it. While the server is, it holds the locks without which the placeholders could
-    // not be removed, and their records must stay for the next server.
+    // paths from it. While the server is alive, it holds the locks on the workspaces, so that no
+    // placeholder can be removed: their records must stay for the next server.
     if let Some(scratch) = args.scratch.as_deref().filter(|_| !is_anybody_left)
         && wait_for_exit(args.processes.server)
     {

@@ -13,7 +13,7 @@ const FILES_KEPT_FREE: u64 = 8;
 /// The most descriptors that are open at one time for a start; a running job keeps about five.
 const FILES_FOR_START: u64 = 14;
 
-/// `true` if the descriptors that a start leaves free are free.
+/// `true` if at least as many descriptors are free as every start leaves free.
 pub(crate) fn has_files_to_spare() -> bool {
     has_free_files(getrlimit(Resource::Nofile).current, FILES_KEPT_FREE)
 }
@@ -51,7 +51,7 @@ impl Drop for FileReservation {
 /// is short unless few are free.
 fn has_free_files(limit: Option<u64>, needed: u64) -> bool {
     let limit = limit.and_then(|limit| i32::try_from(limit).ok()).unwrap_or(i32::MAX);
-    // Otherwise every number would be looked at.
+    // The search would look at every number.
     if i64::from(limit) < i64::try_from(needed).unwrap_or(i64::MAX) {
         return false;
     }

@@ -1,5 +1,6 @@
 //! Processes as /proc shows them: their state, their tags, and signals to them. A process that /proc does
-//! not show counts as gone; one that cannot be read for lack of descriptors or memory does not.
+//! not show counts as gone. `read_stat` and `may_be_alive` tell it from one that cannot be read for lack of
+//! descriptors or memory; the other functions do not.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
@@ -108,7 +109,7 @@ impl ProcessState {
     }
 }
 
-/// Reads the current state of one process.
+/// Reads the current state of one process; `None` if it is gone or cannot be read now.
 pub(crate) fn stat(pid: Pid) -> Option<ProcStat> {
     read_stat(pid).ok().flatten()
 }
@@ -380,8 +381,8 @@ pub(crate) fn send_signal(target: &ProcStat, signal: Signal) -> Result<(), Errno
     }
 }
 
-/// Resumes a stopped process, also without a free file descriptor. Then a process that has got its
-/// pid meanwhile gets the signal, which only resumes it.
+/// Resumes a stopped process, also without a free file descriptor. In that case the signal goes to the
+/// pid, so it may reach a later process that has the same number; SIGCONT does it no harm.
 pub(crate) fn resume(target: &ProcStat) -> Result<(), Errno> {
     match send_signal(target, Signal::CONT) {
         Err(error) if is_shortage(&error.into()) => kill_process(target.pid, Signal::CONT),
