@@ -8,7 +8,7 @@ use shellyard::cli::{Cli, complete_command_line, greeting};
 use shellyard::process::run_helper;
 
 fn main() -> ExitCode {
-    // Before anything else: the guardian and the spawner are this program too, and must stay small.
+    // Before anything else: the keeper is this program too, and must stay small.
     if let Some(code) = run_helper(std::env::args_os) {
         return code;
     }

@@ -34,6 +34,19 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// Returns the text with which a shim keeps this outcome as the cause of an ending.
+    #[must_use]
+    pub fn to_cause(&self) -> String {
+        // Every outcome has a JSON form.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// Returns the outcome of such a text; `None` if it is not one.
+    #[must_use]
+    pub fn from_cause(text: &str) -> Option<Self> {
+        serde_json::from_str(text).ok()
+    }
+
     /// The stable name of the outcome, for metrics, JSON and lists.
     #[must_use]
     pub const fn word(&self) -> &'static str {

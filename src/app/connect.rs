@@ -18,7 +18,6 @@ use crate::client::{BearerToken, Endpoint, ServerClient, ServerTarget, list_priv
 use crate::config::{Environment, Loaded, Settings, TOKEN_VARIABLE};
 use crate::lines::{ClientEnvironment, DIRECTORY_HEADER, encode_environment};
 use crate::private_files::{Symlinks, read_text};
-use crate::process::DetachedProcesses;
 use crate::proxy::{ServerLaunch, Upstream};
 use crate::telemetry::events;
 
@@ -206,7 +205,6 @@ fn plan_launch(
         // The token belongs to the client, and the server does not get it.
         env: environment.pairs().into_iter().filter(is_inherited).collect(),
         data_dir: settings.server.data_dir.clone(),
-        starter: DetachedProcesses::default(),
     })
 }
 

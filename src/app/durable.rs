@@ -207,7 +207,7 @@ impl KeeperLink {
         let gone = CancellationToken::new();
         if let Some(keeper) = &client {
             let gone = gone.clone();
-            keeper.start_reading(move || gone.cancel())?;
+            keeper.watch_end(move || gone.cancel())?;
         }
         let upgrade = watch::Sender::new(UpgradeState::NotRequested);
         Ok(Self { client, upgrade, check_slot: BlockingSlot::default(), gone })
@@ -441,7 +441,7 @@ fn file_id(file: &Metadata) -> (u64, u64) {
 
 /// Creates the host of a server, with the identity of its keeper if it has one.
 pub(super) fn new_host(keeper: Option<&KeeperClient>) -> Result<Arc<Host>, AppError> {
-    let host = keeper.map_or_else(Host::new, |keeper| Host::new_kept(keeper.clone()));
+    let host = keeper.map_or_else(Host::new, |keeper| Ok(Host::new_kept(keeper.clone())));
     host.map(Arc::new).map_err(AppError::Host)
 }
 

@@ -16,9 +16,7 @@ use super::durable::{self, DurableState, KeeperLink, ServerLock};
 use super::error::AppError;
 use super::module_settings::{self, OutputFiles};
 use super::reload::{ReloadTargets, Reloader, report_ignored_keys};
-use super::runtime::{
-    ShutdownTrigger, exit_without_cleanup, run_on_signal, shutdown_grace, start_child_reaper,
-};
+use super::runtime::{ShutdownTrigger, exit_without_cleanup, run_on_signal, shutdown_grace};
 use crate::cli::greeting::{self, ServedAt};
 use crate::client::{private_socket, private_socket_dir, remove_stale_sockets};
 use crate::config::{Changes, ConfigSources, Loaded, LogFormat, Settings};
@@ -32,7 +30,7 @@ use crate::mcp::{Handler, ServerName};
 use crate::output::SpillDir;
 use crate::private_files::ensure_private_dir;
 use crate::process::sandbox::scratch::ScratchRoot;
-use crate::process::{Host, KeeperNotice, ProcessRecord, UPGRADE_EXIT_CODE, trim_memory};
+use crate::process::{Host, KeeperNotice, UPGRADE_EXIT_CODE, trim_memory};
 use crate::service::{AfterDrain, CallerIdentity, JobService, PumpGate, ServiceSettings};
 use crate::telemetry::{Exporter, LogFilter, QueueGauges, events};
 
@@ -83,7 +81,7 @@ impl App {
         log_filter: LogFilter,
     ) -> Result<Self, AppError> {
         report_ignored_keys(&loaded);
-        let scratch = start_process_care(&host)?;
+        let scratch = make_scratch_root(&host);
         let scratch_path = scratch.as_ref().map_or(Path::new(""), ScratchRoot::path);
         let DurableState { numbers, tickets, journal, previous } = durable;
         let mut settings = module_settings::service_settings(
@@ -122,8 +120,6 @@ impl App {
         let on_hangup =
             run_on_signal(SignalKind::hangup(), move || on_signal.clone().reload_on_hangup());
         tokio::spawn(on_hangup.map_err(AppError::Signals)?);
-        let guardian_host = Arc::clone(&host);
-        spawn_blocking(move || start_guardian(&guardian_host));
         if let Some(journal) = &journal {
             tokio::spawn(durable::watch_journal(journal.health()));
         }
@@ -334,7 +330,7 @@ impl App {
         self.end_everything().await;
     }
 
-    /// Ends every descendant that is left, except the server's own helpers, and removes the output files.
+    /// Ends everything that is left of jobs, and removes the output files.
     pub(super) async fn end_everything(&self) {
         let host = Arc::clone(&self.host);
         let spill = self.spill.clone();
@@ -344,7 +340,7 @@ impl App {
             spill.remove_everything(REMOVAL_TIME);
             left
         };
-        // A process that is still alive cannot be killed now; the guardian tries once more.
+        // A process that is still alive cannot be killed now; its shim goes on trying.
         spawn_blocking(sweep).await.ok();
     }
 
@@ -383,24 +379,10 @@ fn describe_process(kind: ServerKind) -> ApiProcess {
     ApiProcess { kind, pid: std::process::id(), started: SystemTime::now() }
 }
 
-/// Creates the directory for temporary files of jobs, and starts the thread that follows all processes.
-fn start_process_care(host: &Arc<Host>) -> Result<Option<ScratchRoot>, AppError> {
+/// Creates the directory for temporary files of jobs.
+fn make_scratch_root(host: &Host) -> Option<ScratchRoot> {
     let scratch = host.make_scratch_root(&std::env::temp_dir());
-    let scratch = scratch.inspect_err(|error| events::scratch_dir_unusable(error)).ok();
-    let record = scratch.as_ref().map(|scratch| ProcessRecord::begin(scratch.path(), &host.tag()));
-    let record =
-        record.and_then(|record| record.inspect_err(events::process_record_not_written).ok());
-    start_child_reaper(Arc::clone(host), record).map_err(AppError::from_thread_error)?;
-    host.guardian().enable(scratch.as_ref().map(ScratchRoot::path));
-    Ok(scratch)
-}
-
-/// Starts the guardian in the background, so that the first job need not wait for it. If this fails, the
-/// first job tries again, and reports a failure.
-fn start_guardian(host: &Host) {
-    if let Err(error) = host.guardian().ensure_running() {
-        events::guardian_not_started(&error);
-    }
+    scratch.inspect_err(|error| events::scratch_dir_unusable(error)).ok()
 }
 
 /// The longest wait for a client before the socket is opened.

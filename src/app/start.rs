@@ -27,7 +27,7 @@ use crate::http::Server;
 use crate::private_files::{
     FILE_READ_TIMEOUT, PrivateDirError, ensure_private_dir, run_with_timeout,
 };
-use crate::process::{KeeperClient, KeeperLaunch, block_child_signals, run_keeper};
+use crate::process::{KeeperClient, KeeperLaunch, run_keeper};
 use crate::proxy;
 #[cfg(feature = "otlp")]
 use crate::telemetry::otlp;
@@ -173,7 +173,6 @@ impl Startup {
     }
 
     fn run_server(self, loaded: Loaded, keeper: Option<KeeperClient>) -> Result<u8, AppError> {
-        block_child_signals();
         secure_data_dir(&loaded.settings)?;
         check_threads(&self.sources.environment)?;
         let (_guard, log_filter) = logging::start(&self.logging_settings(&loaded))?;
@@ -209,7 +208,6 @@ impl Startup {
     }
 
     fn run_stdio(self) -> Result<u8, AppError> {
-        block_child_signals();
         let loaded = self.load()?;
         secure_data_dir(&loaded.settings)?;
         check_threads(&self.sources.environment)?;
@@ -267,7 +265,6 @@ impl Startup {
         if flags.queue.queue {
             return self.run_queued(&flags);
         }
-        block_child_signals();
         let loaded = self.load()?;
         secure_data_dir(&loaded.settings)?;
         // The user wants to see the output of the command, not the log.

@@ -247,7 +247,7 @@ pub async fn run(
         follow(&job, &mut stop_signals).await
     };
     Ok(match forwarded {
-        Ok(()) => explain_ending(&job.finished().await, &job.unattributed()),
+        Ok(()) => explain_ending(&job.finished().await),
         Err(error) => forward_failure(&error),
     })
 }
@@ -266,7 +266,7 @@ async fn follow(job: &JobHandle, stop_signals: &mut StopSignals) -> io::Result<(
     loop {
         tokio::select! {
             forwarded = &mut forwarding => return forwarded,
-            request = stop_signals.next() => job.stop(request),
+            request = stop_signals.next() => drop(job.stop(request)),
         }
     }
 }
@@ -305,7 +305,7 @@ async fn follow_in_terminal(
             },
             signal = signals.next() => match signal {
                 TerminalSignal::Resized => resize(job).await,
-                TerminalSignal::End(signal) => job.stop(stop_signals.next_request(signal)),
+                TerminalSignal::End(signal) => drop(job.stop(stop_signals.next_request(signal))),
             },
         }
     }
@@ -358,7 +358,8 @@ async fn forward_or_stop(
 ) -> io::Result<()> {
     let forwarded = forward(job, stream, sink).await;
     if forwarded.is_err() {
-        job.stop(StopRequest { by: StopBy::Client, signal: Some(libc::SIGPIPE), grace: None });
+        let signal = Some(libc::SIGPIPE);
+        job.stop(StopRequest { by: StopBy::Client, signal, grace: None }).given().await;
     }
     forwarded
 }
@@ -440,7 +441,7 @@ fn explain_refusal(error: &SubmitError) -> RunResult {
     RunResult { exit_code, message: Some(format!("refused, nothing was run: {error}")) }
 }
 
-fn explain_ending(ending: &JobEnding, unattributed: &[u32]) -> RunResult {
+fn explain_ending(ending: &JobEnding) -> RunResult {
     let plain = |exit_code| RunResult { exit_code, message: None };
     let with_message = |exit_code, message| RunResult { exit_code, message: Some(message) };
     match &ending.outcome {
@@ -452,7 +453,7 @@ fn explain_ending(ending: &JobEnding, unattributed: &[u32]) -> RunResult {
             with_message(signal_exit_code(*signal), message)
         }
         Outcome::TimedOut { after } => {
-            let rest = if ending.survivors.is_empty() && unattributed.is_empty() {
+            let rest = if ending.survivors.is_empty() {
                 "the process tree was ended"
             } else {
                 "processes of it may still run"
@@ -604,7 +605,7 @@ mod tests {
 
     #[track_caller]
     fn check(outcome: Outcome, exit_code: u8) {
-        assert_eq!(explain_ending(&JobEnding::unmeasured(outcome), &[]).exit_code, exit_code);
+        assert_eq!(explain_ending(&JobEnding::unmeasured(outcome)).exit_code, exit_code);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use tracing::Instrument;
 use super::handle::StopRequest;
 use super::job_guard::JobGuard;
 use super::messages::{
-    Address, JobMsg, OutputActivity, PumpProbe, ReapedLeader, Timer, Timers, follow,
+    Address, EndedLeader, JobMsg, OutputActivity, PumpProbe, Timer, Timers, follow,
 };
 use super::output_pump::Pump;
 use super::overuse::OutputBounds;
@@ -20,15 +20,22 @@ use super::standard_streams::{
     InputError, InputReceipt, JobInput, KeyPress, PlainKey, StdinEnd, StdinWriteError, StdinWriter,
 };
 use super::start::{self, build_launch};
-use super::state::{self, Effect, Event, Grace, Pace, State, Streams, TreeRemains};
+use super::state::{self, Effect, Event, Grace, LimitEvidence, State, Streams, TreeRemains};
 use super::watchdog::Watch;
 use crate::block_in_place;
 use crate::journal::{JournalError, JournalTicket};
-use crate::outcome::{JobEnding, KillNote, Outcome, ResourceUsage, SIGTERM, StartError};
-use crate::process::{PipelineReport, Process, ProcessTree, RecentStart, TerminalSize};
+use crate::outcome::{
+    JobEnding, KillNote, Outcome, ResourceUsage, SIGKILL, SIGTERM, StartError, StopBy,
+};
+use crate::process::{
+    EndCause, EndingNote, Exit, LeaderEnd, PipelineReport, Process, ProcessEvent, TerminalSize,
+};
 use crate::spec::Stdin;
 use crate::telemetry::ActorKind;
 use crate::telemetry::events::{self, CountedMessage, LiveActor, SurvivingJob};
+
+/// The time after SIGKILL at which processes that are still there are named in the ending.
+const KILL_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The wait for the journal during which no message is handled; most records are written sooner.
 const SHORT_RECORD_TIME: Duration = Duration::from_millis(20);
@@ -50,9 +57,8 @@ pub(super) struct Job {
     survivors: Vec<u32>,
     /// Set while the job is finished and processes of it still run.
     surviving: Option<SurvivingJob>,
-    kill: Option<KillClock>,
-    /// The job's entry among the recent starts, while the job may use a processor.
-    recent_start: Option<RecentStart>,
+    /// How the tree was ended, by the shim's word.
+    kill: Option<KillNote>,
     /// The task that starts the process, while it does.
     starting: Option<AbortHandle>,
     /// The process of a previous server, until it is followed.
@@ -68,13 +74,6 @@ pub(super) struct Job {
 
 /// Input, and the reply port of its sender.
 type EarlyInput = (JobInput, RpcReplyPort<Result<InputReceipt, InputError>>);
-
-/// The time and the signal with which the end of the tree began.
-#[derive(Debug)]
-struct KillClock {
-    since: Instant,
-    note: KillNote,
-}
 
 impl Actor for JobActor {
     type Msg = CountedMessage<JobMsg>;
@@ -101,7 +100,6 @@ impl Actor for JobActor {
             survivors: Vec::new(),
             surviving: None,
             kill: None,
-            recent_start: None,
             starting: None,
             early_input: Vec::new(),
             early_size: None,
@@ -141,9 +139,7 @@ impl Actor for JobActor {
                 if job.state != State::Starting {
                     return Ok(());
                 }
-                let program = || job.guard.spec().program.display();
-                let started = started.and_then(|process| process.into_owned(program()));
-                job.continue_start(started, &myself);
+                job.continue_start(started.map(|process| *process), &myself);
                 return Ok(());
             }
             JobMsg::StartRecorded => {
@@ -152,10 +148,20 @@ impl Actor for JobActor {
                 }
                 return Ok(());
             }
-            JobMsg::LeaderExited(reaped) => job.handle_leader_exit(reaped),
+            JobMsg::LeaderExited(ended) => job.handle_leader_exit(ended),
+            JobMsg::Process(event) => match job.handle_process_event(event, &myself) {
+                Some(event) => event,
+                None => return Ok(()),
+            },
             JobMsg::StreamsClosed => Event::StreamsClosed,
             JobMsg::LimitHit(limit) => Event::LimitHit(limit),
-            JobMsg::Stop(request) => job.request_stop(request),
+            JobMsg::Stop(request, given) => {
+                let event = job.request_stop(request);
+                job.step(event, &myself);
+                // The caller may not want to know.
+                given.send(()).ok();
+                return Ok(());
+            }
             JobMsg::Input(input, reply) if job.state == State::Starting => {
                 job.early_input.push((input, reply));
                 return Ok(());
@@ -169,18 +175,13 @@ impl Actor for JobActor {
                 reply.send(job.resize_terminal(size)).ok();
                 return Ok(());
             }
-            JobMsg::DeadlinePassed => Event::DeadlinePassed(job.guard.spec().limits.timeout),
-            JobMsg::Timer(Timer::Grace) => Event::GraceExpired,
+            JobMsg::Timer(Timer::Kill) => {
+                if let Some(tree) = job.guard.tree() {
+                    job.survivors = block_in_place(|| tree.living_pids());
+                }
+                Event::KillUnanswered
+            }
             JobMsg::Timer(Timer::Drain) => Event::DrainExpired,
-            JobMsg::Timer(Timer::CheckTree) => {
-                job.look_at_tree(&myself, ProcessTree::living_pids, JobMsg::TreeChecked);
-                return Ok(());
-            }
-            JobMsg::TreeChecked(alive) => Event::TreeChecked(TreeRemains::from_pids(&alive)),
-            JobMsg::Killed(alive) => {
-                job.survivors.clone_from(&alive);
-                Event::Killed(TreeRemains::from_pids(&alive))
-            }
         };
         job.step(event, &myself);
         Ok(())
@@ -210,30 +211,19 @@ impl Job {
         self.starting = Some(tokio::spawn(waiting).abort_handle());
     }
 
-    /// Starts the process, in a task of its own where that may take a while: a stop reaches a job
-    /// whose start hangs.
+    /// Starts the process in a task of its own: a stop reaches a job whose start hangs.
     fn start(&mut self, myself: &Address) {
         let cwd = self.guard.take_cwd();
-        let launch = match self.require_guardian().and_then(|()| build_launch(&self.guard, cwd)) {
+        let launch = match build_launch(&self.guard, cwd) {
             Ok(launch) => launch,
             Err(why) => return self.continue_start(Err(why), myself),
         };
         let host = Arc::clone(&self.guard.settings.host);
-        let recent_start = self.recent_start.insert(host.recent_starts().enter());
-        if recent_start.is_alone()
-            && start::is_own_shell(self.guard.spec())
-            && host.is_quick_to_start(&launch)
-        {
-            let begun = Instant::now();
-            let started = host.spawn(&launch);
-            recent_start.note_spawn(begun.elapsed());
-            return self.continue_start(started, myself);
-        }
-        // Hands the launch over to a task. The process comes back with a message, and belongs to no
-        // job until then: if the message is dropped, the process is ended.
+        // The process comes back with a message, and belongs to no job until then: if the message is
+        // dropped, the process is ended.
         let actor = myself.clone();
         let starting = async move {
-            let started = start::start_elsewhere(host, launch).await;
+            let started = start::start_process(host, launch).await;
             actor.send(JobMsg::Started(started.map(Box::new)));
         };
         let task = tokio::spawn(starting.instrument(self.guard.log_span().clone()));
@@ -256,41 +246,28 @@ impl Job {
         }
     }
 
-    /// Refuses to start a job without the guardian: its processes would outlive a killed server.
-    fn require_guardian(&self) -> Result<(), StartError> {
-        self.guard.settings.host.guardian().ensure_running().map_err(|error| {
-            let program = self.guard.spec().program.display();
-            let mut failed = StartError::from_system(program, &error);
-            if let StartError::System { why, .. } = &mut failed {
-                *why = format!("there is no guardian process for it: {why}");
-            }
-            failed
-        })
-    }
-
     fn handle_start(&mut self, process: Process, myself: &Address) -> Event {
-        let deadline = self.guard.spec().limits.timeout;
-        if let Err(why) = self.attach(process, deadline, myself) {
+        if let Err(why) = self.attach(process, myself) {
             return Event::FailedToStart(why);
+        }
+        if matches!(self.guard.spec().stdin, Stdin::Text(_)) {
+            // The shim has all of it.
+            self.stdin = None;
         }
         self.guard.mark_running();
         self.guard.record_start(None);
-        self.send_first_input();
         Event::Started
     }
 
     /// Goes on with a process that a previous server has started. A job that has its outcome is
     /// followed until the last of its processes is gone.
     fn resume(&mut self, process: Process, myself: &Address) {
-        // The keeper holds this input only while some of its text was not written.
-        if process.stdin.is_some() && matches!(self.guard.spec().stdin, Stdin::Text(_)) {
-            return self.give_up(myself);
-        }
-        let attached = self.attach(process, self.guard.time_left(), myself);
+        let attached = self.attach(process, myself);
         if self.guard.has_ended() {
-            self.state = State::Finished { streams: Streams::Open };
+            let rest = TreeRemains::Somebody;
+            self.state = State::Finished { streams: Streams::Open, rest };
             self.surviving = Some(events::job_survived());
-            return self.apply_effect(Effect::CheckTree(Pace::Soon), myself);
+            return;
         }
         let event = match attached {
             Ok(()) => Event::Started,
@@ -299,26 +276,9 @@ impl Job {
         self.step(event, myself);
     }
 
-    /// Ends a job of a previous server whose input was cut off.
-    fn give_up(&mut self, myself: &Address) {
-        if let Some(tree) = self.guard.tree() {
-            tokio::task::spawn_blocking(move || tree.kill());
-        }
-        let why =
-            "the server ended before it had sent the whole input; its processes are being ended";
-        self.finish(Outcome::Lost { why: why.to_owned() });
-        self.state = State::Finished { streams: Streams::Closed };
-        myself.leave();
-    }
-
     /// Follows a process: its output, its input, its limits and its end.
-    fn attach(
-        &mut self,
-        process: Process,
-        deadline: Duration,
-        myself: &Address,
-    ) -> Result<(), StartError> {
-        let Process { leader, tree, stdout, stderr, stdin, report } = process;
+    fn attach(&mut self, process: Process, myself: &Address) -> Result<(), StartError> {
+        let Process { events, tree, stdout, stderr, stdin, report } = process;
         let Some(writer) = self.guard.writer.take() else {
             let program = self.guard.spec().program.display();
             let why = "its log was closed before it began".to_owned();
@@ -329,7 +289,7 @@ impl Job {
         let watchdog = &self.guard.settings.watchdog;
         self._watch = watchdog.watch(Arc::clone(&tree), limits, myself.clone());
         self.report = report;
-        self.stdin = stdin.map(StdinWriter::start);
+        self.stdin = stdin.map(StdinWriter::new);
         let bounds = OutputBounds::new(self.guard.id(), self.guard.spec());
         let redactor = self.guard.settings.mask.as_ref();
         let mut pump = Pump::new(stdout, stderr, writer, bounds, redactor, myself.clone());
@@ -338,40 +298,104 @@ impl Job {
         pump.gate = self.guard.settings.pumps.clone();
         pump.start_record = self.guard.unwritten_record.take();
         self.probe = Some(pump.probe.clone());
-        // Hands the leader, the pipes and the writer of the log over to a task. It reports to this
+        // Hands the events, the pipes and the writer of the log over to a task. It reports to this
         // actor with messages; readers of the log do not need it.
-        let following = follow(leader, tree, Box::pin(pump.run()), deadline, myself.clone());
+        let following = follow(events, tree, Box::pin(pump.run()), myself.clone());
         tokio::spawn(following.instrument(self.guard.log_span().clone()));
         Ok(())
     }
 
-    /// Sends the text that was given with the command, then the end of input.
-    fn send_first_input(&mut self) {
-        let text = std::mem::take(&mut self.guard.first_input);
-        if let (Stdin::Text(_), Some(writer)) = (&self.guard.spec().stdin, self.stdin.as_ref()) {
-            // The first piece always has room.
-            writer.push(text.into_bytes()).ok();
-            self.stdin = None;
+    /// Converts a report of the shim into an event; `None` if there is nothing to decide.
+    fn handle_process_event(&mut self, event: ProcessEvent, myself: &Address) -> Option<Event> {
+        match event {
+            ProcessEvent::StartFailed { why } => {
+                let program = self.guard.spec().program.display();
+                Some(Event::FailedToStart(StartError::System { program, why }))
+            }
+            ProcessEvent::Ending(note) => {
+                self.note_ending(&note);
+                if note.first_signal == SIGKILL || note.killed_after.is_some() {
+                    self.timers.arm(Timer::Kill, KILL_PATIENCE, myself);
+                }
+                self.find_cause(&note).map(Event::EndingBegun)
+            }
+            ProcessEvent::Over(note) => {
+                self.note_ending(&note);
+                self.survivors.clear();
+                self.surviving = None;
+                Some(Event::TreeOver)
+            }
+            ProcessEvent::ShimLost if self.guard.has_ended() => Some(Event::TreeOver),
+            ProcessEvent::ShimLost => {
+                let ended = EndedLeader {
+                    end: None,
+                    out_of_memory: None,
+                    was_refused_tasks: false,
+                    survivors: Vec::new(),
+                };
+                Some(self.handle_leader_exit(ended))
+            }
+            ProcessEvent::InputWritten { total, echo } => {
+                if let Some(stdin) = &mut self.stdin {
+                    stdin.note_written(total, echo);
+                }
+                None
+            }
+            ProcessEvent::InputClosed => {
+                if let Some(stdin) = &mut self.stdin {
+                    stdin.note_closed();
+                }
+                None
+            }
+            ProcessEvent::LeaderExited(_) => None,
         }
     }
 
-    fn handle_leader_exit(&mut self, reaped: ReapedLeader) -> Event {
-        let ReapedLeader { exit, out_of_memory, was_refused_tasks, survivors } = reaped;
-        let rest = TreeRemains::from_pids(&survivors);
+    /// Notes how the tree was ended.
+    fn note_ending(&mut self, note: &EndingNote) {
+        if note.first_signal != 0 {
+            let EndingNote { first_signal: first, killed_after, .. } = *note;
+            self.kill = Some(KillNote { first, killed_after });
+            self.guard.mark_stopping();
+        }
+    }
+
+    /// Returns the outcome that the cause of an ending means.
+    fn find_cause(&self, note: &EndingNote) -> Option<Outcome> {
+        match note.cause.as_ref()? {
+            EndCause::Deadline => {
+                Some(Outcome::TimedOut { after: self.guard.spec().limits.timeout })
+            }
+            EndCause::Order(text) => Outcome::from_cause(text),
+        }
+    }
+
+    fn handle_leader_exit(&mut self, ended: EndedLeader) -> Event {
+        let EndedLeader { end, out_of_memory, was_refused_tasks, survivors } = ended;
         self.survivors = survivors;
-        let outcome = match exit {
-            Ok(exit) => {
-                self.usage = exit.usage;
-                let spec = self.guard.spec();
-                let was_refused =
-                    was_refused_tasks || state::survivors_reach_limit(spec, &self.survivors);
-                state::decide_outcome(exit.status, spec, out_of_memory, was_refused)
-            }
-            Err(error) => {
-                Outcome::Lost { why: format!("the system could not tell how it ended: {error}") }
-            }
+        let Some(end) = end else {
+            let why = "the process that held this job was killed; what was left of the job is being \
+                       ended, and its own ending is unknown";
+            let by_itself = Outcome::Lost { why: why.to_owned() };
+            return Event::LeaderExited { by_itself, cause: None, rest: TreeRemains::Nobody };
         };
-        Event::LeaderExited(outcome, rest)
+        let LeaderEnd { exit: Exit { status, usage }, peak_rss_bytes, is_over, note } = end;
+        self.usage = usage;
+        self.note_ending(&note);
+        let spec = self.guard.spec();
+        let unenforced = self.guard.tree().map(|tree| tree.unenforced_limits(&spec.resources));
+        let memory = unenforced.and_then(|limits| limits.memory);
+        let evidence = LimitEvidence {
+            out_of_memory,
+            exceeded_memory: memory
+                .filter(|limit| peak_rss_bytes > *limit)
+                .map(|limit| (limit, peak_rss_bytes)),
+            was_refused_tasks: was_refused_tasks
+                || state::survivors_reach_limit(spec, &self.survivors),
+        };
+        let by_itself = state::decide_outcome(status, spec, evidence);
+        let rest = if is_over { TreeRemains::Nobody } else { TreeRemains::Somebody };
+        Event::LeaderExited { by_itself, cause: self.find_cause(&note), rest }
     }
 
     fn request_stop(&self, request: StopRequest) -> Event {
@@ -401,53 +425,30 @@ impl Job {
 
     fn apply_effect(&mut self, effect: Effect, myself: &Address) {
         match effect {
-            Effect::Terminate { signal, grace } => self.terminate(signal, grace, myself),
-            Effect::CheckTree(pace) => {
-                let pause = match pace {
-                    Pace::Soon => Duration::from_millis(20),
-                    Pace::Slow => Duration::from_secs(10),
-                };
-                self.timers.arm(Timer::CheckTree, pause, myself);
+            Effect::Stop { signal, grace, cause } => self.stop_tree(signal, grace, &cause),
+            Effect::KillRest => {
+                let cause = Outcome::Stopped { by: StopBy::Client };
+                self.stop_tree(SIGKILL, Grace::Requested(Duration::ZERO), &cause);
             }
-            Effect::Kill => self.kill(myself),
             Effect::AwaitDrain(rest) => self.await_drain(rest, myself),
             Effect::Finish(outcome) => self.finish(outcome),
             Effect::Leave => myself.leave(),
         }
     }
 
-    fn terminate(&mut self, signal: i32, grace: Grace, myself: &Address) {
-        self.guard.mark_stopping();
-        let note = KillNote { first: signal, killed_after: None };
-        self.kill.get_or_insert(KillClock { since: Instant::now(), note });
+    /// Orders the shim to end the tree. From then on that happens whatever becomes of this server.
+    fn stop_tree(&mut self, signal: i32, grace: Grace, cause: &Outcome) {
+        if !self.guard.has_ended() {
+            self.guard.mark_stopping();
+        }
         let grace = match grace {
             Grace::Default => self.guard.spec().limits.grace,
             Grace::Requested(grace) => grace,
         };
-        self.timers.arm(Timer::Grace, grace, myself);
-        // The result comes back as the leader's exit; a scan of /proc may take a while.
         if let Some(tree) = self.guard.tree() {
-            tokio::task::spawn_blocking(move || tree.signal(signal));
+            // A shim that is gone has ended its tree, and that is reported.
+            tree.stop(signal, grace, cause.to_cause()).ok();
         }
-    }
-
-    fn kill(&mut self, myself: &Address) {
-        if let Some(clock) = &mut self.kill {
-            clock.note.killed_after = Some(clock.since.elapsed());
-        }
-        self.look_at_tree(myself, ProcessTree::kill, JobMsg::Killed);
-    }
-
-    /// Runs an action on the tree on a blocking thread, and reports the living processes.
-    fn look_at_tree(
-        &self,
-        myself: &Address,
-        act: fn(&ProcessTree) -> Vec<u32>,
-        report: fn(Vec<u32>) -> JobMsg,
-    ) {
-        let Some(tree) = self.guard.tree() else { return };
-        let actor = myself.clone();
-        tokio::task::spawn_blocking(move || actor.send(report(act(&tree))));
     }
 
     /// Without survivors the pipes close by themselves. Survivors may hold them open, so then it is
@@ -473,7 +474,6 @@ impl Job {
         for (_, reply) in self.early_input.drain(..) {
             reply.send(Err(InputError::Finished(self.guard.id()))).ok();
         }
-        self.recent_start = None;
         self.stdin = None;
         if !self.survivors.is_empty() {
             let tree = self.guard.tree();
@@ -487,7 +487,7 @@ impl Job {
             usage: self.usage,
             pipeline: self.report.take().map_or_else(Vec::new, PipelineReport::read),
             survivors: std::mem::take(&mut self.survivors),
-            kill: self.kill.take().map(|clock| clock.note),
+            kill: self.kill.take(),
         };
         self.guard.finish(ending);
     }
@@ -538,7 +538,7 @@ impl Job {
         match key.without_terminal() {
             PlainKey::Signal(signal) => {
                 if let Some(tree) = self.guard.tree() {
-                    tokio::task::spawn_blocking(move || tree.signal(signal));
+                    tree.signal(signal);
                 }
                 Ok(InputReceipt::default())
             }
@@ -554,15 +554,18 @@ impl Job {
             return self.push(KeyPress::CtrlD.bytes().into());
         }
         match self.stdin.take() {
-            Some(_) => Ok(receipt),
+            Some(stdin) => {
+                stdin.end();
+                Ok(receipt)
+            }
             None => Err(InputError::Closed(self.guard.id())),
         }
     }
 
-    fn push(&self, piece: Vec<u8>) -> Result<InputReceipt, InputError> {
+    fn push(&mut self, piece: Vec<u8>) -> Result<InputReceipt, InputError> {
         let id = self.guard.id();
-        let writer = self.stdin.as_ref().ok_or(InputError::Closed(id))?;
-        writer.push(piece).map_err(|refused| match refused {
+        let writer = self.stdin.as_mut().ok_or(InputError::Closed(id))?;
+        writer.push(&piece).map_err(|refused| match refused {
             StdinWriteError::Full => InputError::Full(id),
             StdinWriteError::Closed => InputError::Closed(id),
         })

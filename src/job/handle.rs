@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use thiserror::Error;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 use super::messages::{Address, JobMsg};
 use super::standard_streams::{self, InputError, InputReceipt, JobInput, PromptRule};
@@ -60,6 +60,19 @@ pub struct StopRequest {
     pub signal: Option<i32>,
     /// The time from that signal to SIGKILL; `None` is the job's own grace period.
     pub grace: Option<Duration>,
+}
+
+/// The receipt of a request to end a job.
+#[derive(Debug)]
+pub struct StopReceipt(oneshot::Receiver<()>);
+
+impl StopReceipt {
+    /// Returns once the job's shim has the order, or the job has no processes any more: from then on the
+    /// stop is carried out whatever happens to this server.
+    pub async fn given(self) {
+        // An actor that is gone has ended the job.
+        self.0.await.ok();
+    }
 }
 
 impl JobHandle {
@@ -184,14 +197,6 @@ impl JobHandle {
         !self.survivors().is_empty()
     }
 
-    /// Returns living processes that may belong to this ended job or to another: they end with the
-    /// last of those. A reply about the job must name them.
-    #[must_use]
-    pub fn unattributed(&self) -> Vec<u32> {
-        let tree = self.shared.tree.get().filter(|_| self.status().ending().is_some());
-        tree.map(|tree| tree.unattributed_pids()).unwrap_or_default()
-    }
-
     /// Returns the job's living processes, the leader first.
     #[must_use]
     pub fn pids(&self) -> Vec<u32> {
@@ -216,12 +221,14 @@ impl JobHandle {
     }
 
     /// Begins to end the job and does not wait for it. For a finished job, ends the surviving
-    /// processes.
-    pub fn stop(&self, request: StopRequest) {
+    /// processes. The receipt tells when the stop can no longer be lost.
+    pub fn stop(&self, request: StopRequest) -> StopReceipt {
+        let (given, receipt) = oneshot::channel();
         if let Some(actor) = self.shared.actor.get() {
             // An actor that has ended has no processes left to end.
-            actor.send(JobMsg::Stop(request));
+            actor.send(JobMsg::Stop(request, given));
         }
+        StopReceipt(receipt)
     }
 
     /// Waits until the ending is in the journal, then gives up what is kept of the job for the case
@@ -442,7 +449,7 @@ pub fn measure_cpu(jobs: &[JobHandle]) -> Vec<(JobId, Duration)> {
         used.push((job.id(), in_cgroup));
     }
     let (places, trees): (Vec<usize>, Vec<_>) = without_cgroup.into_iter().unzip();
-    let loads = process::measure_trees(&trees).unwrap_or_default();
+    let loads = process::measure_trees(&trees);
     for (place, load) in places.into_iter().zip(loads) {
         used[place].1 = Some(load.cpu);
     }

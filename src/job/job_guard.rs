@@ -327,12 +327,6 @@ impl JobGuard {
         self.ended_with.is_some()
     }
 
-    /// Returns the time that the job may still run.
-    pub(super) fn time_left(&self) -> Duration {
-        let ran = self.status.borrow().elapsed();
-        self.spec().limits.timeout.saturating_sub(ran)
-    }
-
     /// Ends a job of a previous server that cannot go on, and records it.
     pub fn finish_lost(mut self, why: String) {
         self.finish(JobEnding::unmeasured(Outcome::Lost { why }));

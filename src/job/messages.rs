@@ -4,12 +4,10 @@
 //! process has ended, [`Timers`] when a wait is over. The pump is asked with a [`PumpProbe`] and
 //! stopped with the [`PumpGate`].
 
-use std::io;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use futures_util::future::{Either, select};
 use futures_util::poll;
 use ractor::{ActorRef, ActorStatus, RpcReplyPort, call};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
@@ -21,9 +19,10 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::handle::StopRequest;
 use super::standard_streams::{InputError, InputReceipt, JobInput};
+use crate::block_in_place;
 use crate::outcome::{LimitKind, StartError};
 use crate::output::LogReader;
-use crate::process::{Exit, LeaderProcess, Process, ProcessTree, TerminalSize};
+use crate::process::{LeaderEnd, Process, ProcessEvent, ProcessEvents, ProcessTree, TerminalSize};
 use crate::telemetry::ActorKind;
 use crate::telemetry::events::CountedMessage;
 
@@ -33,64 +32,38 @@ use crate::telemetry::events::CountedMessage;
 pub(super) enum JobMsg {
     /// Sent by the task that waits for the journal: the process may be started.
     StartRecorded,
-    /// Sent by the start task: the process, or the reason why there is none.
-    Started(Result<Box<UnownedProcess>, StartError>),
-    /// Sent by the waiter task: the leader was reaped.
-    LeaderExited(ReapedLeader),
+    /// Sent by the start task: the process, or the reason why there is none. Dropping it ends the
+    /// process.
+    Started(Result<Box<Process>, StartError>),
+    /// Sent by the task that follows the process: its shim has reported this.
+    Process(ProcessEvent),
+    /// Sent by the same task: the leader has ended.
+    LeaderExited(EndedLeader),
     /// Sent by the pump: the output pipes have ended.
     StreamsClosed,
     /// Sent by the pump or the watchdog: a limit was exceeded.
     LimitHit(LimitKind),
-    /// Sent by a client or the supervisor: end the job.
-    Stop(StopRequest),
+    /// Sent by a client or the supervisor: end the job. The reply comes once the shim has the order:
+    /// then it is carried out whatever happens to this server.
+    Stop(StopRequest, oneshot::Sender<()>),
     /// Sent by a client. The reply comes once the input is queued, not once it was read.
     Input(JobInput, RpcReplyPort<Result<InputReceipt, InputError>>),
     /// Sent by a client: change the size of the terminal.
     Resize(TerminalSize, RpcReplyPort<Result<(), InputError>>),
-    /// Sent by the waiter task: the job's timeout is over.
-    DeadlinePassed,
     Timer(Timer),
-    /// Sent by a check of the tree: these processes are alive.
-    TreeChecked(Vec<u32>),
-    /// Sent by the killer thread: these processes are alive in spite of SIGKILL.
-    Killed(Vec<u32>),
 }
 
-/// The facts that are known once the leader is reaped.
+/// The facts that are known once the leader has ended.
 #[derive(Debug)]
-pub(super) struct ReapedLeader {
-    pub(super) exit: io::Result<Exit>,
+pub(super) struct EndedLeader {
+    /// The end by the shim's word; `None` if the shim was killed.
+    pub(super) end: Option<LeaderEnd>,
     /// The job's peak memory, if the kernel ended it for lack of memory.
     pub(super) out_of_memory: Option<u64>,
     /// `true` if the kernel refused the job a process because of its limit.
     pub(super) was_refused_tasks: bool,
     /// The processes that outlived the leader.
     pub(super) survivors: Vec<u32>,
-}
-
-/// A process that no job owns yet. Dropping it ends its whole tree.
-#[derive(Debug)]
-pub(super) struct UnownedProcess(Option<Process>);
-
-impl UnownedProcess {
-    pub(super) const fn new(process: Process) -> Self {
-        Self(Some(process))
-    }
-
-    /// Hands the process over to the job's actor: from here on, ending it is up to the job's guard.
-    pub(super) fn into_owned(mut self, program: String) -> Result<Process, StartError> {
-        let why = || "it was ended before it began".to_owned();
-        self.0.take().ok_or_else(|| StartError::System { program, why: why() })
-    }
-}
-
-impl Drop for UnownedProcess {
-    fn drop(&mut self) {
-        if let Some(process) = self.0.take() {
-            // Processes that are left even then are ended with the server.
-            drop(process.tree.kill());
-        }
-    }
 }
 
 /// The address of a job's actor. Clones are cheap, and outlive the actor.
@@ -140,12 +113,10 @@ const EXTRA_DRAIN_TIME: Duration = Duration::from_secs(1);
 /// The purpose of a timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Timer {
-    /// The grace period of the tree is over.
-    Grace,
+    /// SIGKILL was sent a while ago.
+    Kill,
     /// The wait for last bytes is over.
     Drain,
-    /// The tree is due for another check.
-    CheckTree,
 }
 
 /// The running timers. Setting a timer again restarts it.
@@ -234,50 +205,53 @@ impl OutputActivity {
 
 // The task that follows a process.
 
-/// Follows a process until its leader and its output have ended. One task does both, because the
-/// output and the end of a short job mostly come together.
+/// Follows a process until its tree and its output have ended. One task does both, because the output
+/// and the end of a short job mostly come together.
 pub(super) async fn follow(
-    leader: LeaderProcess,
+    mut events: ProcessEvents,
     tree: Arc<ProcessTree>,
-    pumping: Pin<Box<impl Future<Output = ()>>>,
-    deadline: Duration,
+    mut pumping: Pin<Box<impl Future<Output = ()>>>,
     actor: Address,
 ) {
-    // Boxed: otherwise the task would hold space for it three times.
-    let waiting = Box::pin(reap_leader(leader, tree));
-    let mut both = pin!(to_their_ends(waiting, pumping, &actor));
-    if timeout(deadline, &mut both).await.is_err() {
-        actor.send(JobMsg::DeadlinePassed);
-        both.await;
+    let mut is_pumped = false;
+    loop {
+        let event = tokio::select! {
+            event = events.next() => event,
+            () = &mut pumping, if !is_pumped => {
+                is_pumped = true;
+                continue;
+            }
+        };
+        if matches!(event, ProcessEvent::LeaderExited(_) | ProcessEvent::ShimLost) && !is_pumped {
+            // The leader wrote before it ended, so the pump's reports come first.
+            is_pumped = poll!(&mut pumping).is_ready();
+        }
+        let is_last = matches!(
+            event,
+            ProcessEvent::Over(_) | ProcessEvent::ShimLost | ProcessEvent::StartFailed { .. }
+        );
+        match event {
+            ProcessEvent::LeaderExited(end) => {
+                actor.send(JobMsg::LeaderExited(examine_end(end, &tree)));
+            }
+            event => actor.send(JobMsg::Process(event)),
+        }
+        if is_last {
+            tree.close();
+            break;
+        }
     }
-}
-
-async fn reap_leader(leader: LeaderProcess, tree: Arc<ProcessTree>) -> ReapedLeader {
-    let exit = leader.wait().await;
-    // In this order: without survivors the kernel's counters of the tree are removed.
-    let out_of_memory = tree.out_of_memory();
-    let was_refused_tasks = tree.was_refused_tasks();
-    let survivors = tree.survivors_after_exit();
-    ReapedLeader { exit, out_of_memory, was_refused_tasks, survivors }
-}
-
-async fn to_their_ends(
-    waiting: Pin<Box<impl Future<Output = ReapedLeader>>>,
-    mut pumping: Pin<Box<impl Future<Output = ()>>>,
-    actor: &Address,
-) {
-    let (reaped, mut is_pumped) = match select(waiting, &mut pumping).await {
-        Either::Left((reaped, _)) => (reaped, false),
-        Either::Right(((), waiting)) => (waiting.await, true),
-    };
-    if !is_pumped {
-        // The leader wrote before it ended, so the pump's reports come first.
-        is_pumped = poll!(&mut pumping).is_ready();
-    }
-    actor.send(JobMsg::LeaderExited(reaped));
     if !is_pumped {
         pumping.await;
     }
+}
+
+fn examine_end(end: LeaderEnd, tree: &ProcessTree) -> EndedLeader {
+    // The kernel's counters of the tree are there until it is closed.
+    let out_of_memory = tree.out_of_memory();
+    let was_refused_tasks = tree.was_refused_tasks();
+    let survivors = if end.is_over { Vec::new() } else { block_in_place(|| tree.living_pids()) };
+    EndedLeader { end: Some(end), out_of_memory, was_refused_tasks, survivors }
 }
 
 // Requests to the pump, which moves a job's output into its log.

@@ -1,41 +1,35 @@
-//! The standard streams of a job: the task that writes its input, the input that callers send, the
+//! The standard streams of a job: its input, as callers send it and as its shim writes it, the
 //! decision whether a job waits for input, and the pipes of its output.
 
 use std::cell::Cell;
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use thiserror::Error;
-use tokio::io::AsyncWriteExt;
-use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use crate::ids::JobId;
 use crate::output::{LogProgress, LogReader};
 use crate::process::{
-    EchoMode, InputActivity, InputPipe, InputWait, OutputPipe, ProcessTree, TerminalResizer,
-    TerminalSize,
+    EchoMode, InputActivity, InputWait, OutputPipe, ProcessInput, ProcessTree, TerminalSize,
 };
 
 /// The number of pieces of input that may wait for a job that does not read.
 const BACKLOG: usize = 64;
 
-/// The writing side of a job's standard input, which a task of its own writes, so that a job that
-/// does not read blocks no caller. Dropping it is the end of input.
+/// The standard input of a job, which its shim writes: a job that does not read blocks no caller, and
+/// input that was accepted is delivered whatever happens to this server.
 #[derive(Debug)]
 pub(super) struct StdinWriter {
-    pieces: mpsc::Sender<StdinPiece>,
-    /// Set if the input is a terminal.
-    resizer: Option<TerminalResizer>,
-}
-
-#[derive(Debug)]
-struct StdinPiece {
-    bytes: Vec<u8>,
-    /// Told how the bytes are echoed, once they are written.
-    written: oneshot::Sender<EchoMode>,
+    input: ProcessInput,
+    /// The senders of pieces that are not written yet: each waits for this number of bytes, and is told
+    /// how they are echoed.
+    waiting: VecDeque<(u64, oneshot::Sender<EchoMode>)>,
+    /// `true` once the job has closed its end.
+    is_closed: bool,
 }
 
 /// The reason why a piece was not taken.
@@ -48,39 +42,49 @@ pub(super) enum StdinWriteError {
 }
 
 impl StdinWriter {
-    /// Starts the task that writes to this pipe, which is handed over to it.
-    pub(super) fn start(pipe: InputPipe) -> Self {
-        let (pieces, queue) = mpsc::channel(BACKLOG);
-        let resizer = pipe.resizer();
-        tokio::spawn(write_pieces(pipe, queue));
-        Self { pieces, resizer }
+    pub(super) const fn new(input: ProcessInput) -> Self {
+        Self { input, waiting: VecDeque::new(), is_closed: false }
     }
 
     /// Changes the size of the terminal; `None` if there is none.
     pub(super) fn resize(&self, size: TerminalSize) -> Option<()> {
-        self.resizer.as_ref()?.resize(size).ok()
+        self.input.resize(size)
     }
 
-    /// Queues one piece, which is written when the job reads.
-    pub(super) fn push(&self, bytes: Vec<u8>) -> Result<InputReceipt, StdinWriteError> {
+    /// Sends one piece, which is written when the job reads.
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<InputReceipt, StdinWriteError> {
+        if self.is_closed {
+            return Err(StdinWriteError::Closed);
+        }
+        if self.waiting.len() >= BACKLOG {
+            return Err(StdinWriteError::Full);
+        }
+        let accepted = self.input.send(bytes).map_err(|_| StdinWriteError::Full)?;
         let (written, receipt) = oneshot::channel();
-        self.pieces.try_send(StdinPiece { bytes, written }).map_err(|refused| match refused {
-            TrySendError::Full(_) => StdinWriteError::Full,
-            TrySendError::Closed(_) => StdinWriteError::Closed,
-        })?;
+        self.waiting.push_back((accepted, written));
         Ok(InputReceipt(Some(receipt)))
     }
-}
 
-/// Writes pieces until the last one is written, or the job no longer reads.
-async fn write_pieces(mut pipe: InputPipe, mut queue: mpsc::Receiver<StdinPiece>) {
-    while let Some(StdinPiece { bytes, written }) = queue.recv().await {
-        let echo = pipe.echo_mode();
-        if pipe.write_all(&bytes).await.is_err() {
-            return;
+    /// Notes that so many bytes were written, the last ones with this echo.
+    pub(super) fn note_written(&mut self, total: u64, echo: EchoMode) {
+        while self.waiting.front().is_some_and(|(accepted, _)| *accepted <= total) {
+            if let Some((_, written)) = self.waiting.pop_front() {
+                // The sender may not want to know.
+                written.send(echo).ok();
+            }
         }
-        // The sender may not want to know.
-        written.send(echo).ok();
+    }
+
+    /// Notes that the job has closed its end: nothing more is written.
+    pub(super) fn note_closed(&mut self) {
+        self.is_closed = true;
+        self.waiting.clear();
+    }
+
+    /// Ends the input after everything that was sent.
+    pub(super) fn end(self) {
+        // A shim that is gone has no input to end.
+        self.input.end().ok();
     }
 }
 

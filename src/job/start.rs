@@ -1,10 +1,8 @@
 //! Starting a job's process without holding up the others, and what every job of a server shares.
 //!
-//! Starting a process blocks until the child has called `execve`. For the server's own shell in a
-//! local directory, on a host with an idle processor, that is soon, and blocking a runtime thread
-//! is the fastest way. Beside other jobs that have just started, the kernel may take long to give
-//! the child a processor, and a remote file system may not answer: then a thread of the spawn pool
-//! waits.
+//! A shim starts the process; the server waits for its word without a thread. What is looked up before
+//! may block: a directory on a remote file system may not answer. Only for a local directory without a
+//! sandbox of files that is done on a thread of the runtime.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -12,12 +10,8 @@ use std::path::Path;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use tokio::runtime::Handle;
-use tokio::sync::oneshot;
-use tokio::time::timeout;
-
 use super::job_guard::{JobGuard, keep_name};
-use super::messages::{PumpGate, UnownedProcess};
+use super::messages::PumpGate;
 use super::watchdog::Watchdog;
 use crate::confinement::{SandboxPaths, SandboxProfile};
 use crate::environment::{JobEnvironment, is_for_unconfined_jobs};
@@ -27,52 +21,28 @@ use crate::output::redaction::Redactor;
 use crate::output::{LogStorage, Quota};
 use crate::process::shell::{self, ShellChoice};
 use crate::process::{
-    CommandLine, Cwd, EnvVariable, Host, LaunchStdin, ProcessLaunch, SPAWN_PATIENCE, SandboxSpec,
-    SpawnBacklog, TerminalSize,
+    CommandLine, Cwd, Deadline, EnvVariable, Host, JOB_VARIABLE, LaunchStdin, Process,
+    ProcessLaunch, SandboxSpec, TerminalSize,
 };
-use crate::spec::{JobProgram, JobSpec, ShellUse, Stdin};
+use crate::spec::{JobProgram, ShellUse, Stdin};
 use crate::trace::TraceContext;
 
-/// `true` if the program of a job is the server's own shell.
-pub(super) const fn is_own_shell(spec: &JobSpec) -> bool {
-    matches!((&spec.program, &spec.shell_path), (JobProgram::Shell(_), None))
-}
-
-/// Starts a process on a thread of the spawn pool, which hands it over through a channel. If this
-/// future is dropped, the process is not started, or is ended.
-pub(super) async fn start_elsewhere(
+/// Starts a process. If this future is dropped, the process is not started, or is ended.
+pub(super) async fn start_process(
     host: Arc<Host>,
     launch: ProcessLaunch,
-) -> Result<UnownedProcess, StartError> {
-    let program = launch.command.program.to_string_lossy().into_owned();
-    let (tell, mut told) = oneshot::channel();
-    let runtime = Handle::current();
-    let parent = Arc::clone(&host);
-    let spawn = move || {
-        if tell.is_closed() {
-            return;
-        }
-        let _inside = runtime.enter();
-        // If the caller has stopped waiting, the process is ended.
-        drop(tell.send(parent.spawn(&launch).map(UnownedProcess::new)));
+) -> Result<Process, StartError> {
+    let starting = if host.is_quick_to_start(&launch) {
+        host.begin_start(launch)
+    } else {
+        let program = launch.command.program.to_string_lossy().into_owned();
+        let begun = tokio::task::spawn_blocking(move || host.begin_start(launch)).await;
+        // The runtime ends.
+        begun.unwrap_or_else(|_| {
+            Err(StartError::System { program, why: "its start broke off".to_owned() })
+        })
     };
-    host.spawn_pool()
-        .call(spawn)
-        .map_err(|error| StartError::from_system(program.clone(), &error))?;
-    let mut pause = SPAWN_PATIENCE;
-    let told = loop {
-        if let Ok(told) = timeout(pause, &mut told).await {
-            break told;
-        }
-        host.restore_oom_score();
-        pause = match host.spawn_pool().replace_stuck_thread() {
-            SpawnBacklog::Waiting => SPAWN_PATIENCE,
-            // Nothing else waits for a thread: our own spawn is slow, so check less often.
-            SpawnBacklog::Empty => 2 * pause,
-        };
-    };
-    let why = "its start broke off".to_owned();
-    told.unwrap_or(Err(StartError::System { program, why }))
+    starting?.started().await
 }
 
 // The program and environment of a spec.
@@ -104,7 +74,9 @@ pub(super) fn build_launch(guard: &JobGuard, cwd: Cwd) -> Result<ProcessLaunch, 
         cwd,
         stdin: match spec.stdin {
             Stdin::Closed => LaunchStdin::Null,
-            Stdin::Text(_) | Stdin::Open => LaunchStdin::Pipe,
+            // The guard keeps the text; the specification has none.
+            Stdin::Text(_) => LaunchStdin::Text(guard.first_input.clone().into_bytes()),
+            Stdin::Open => LaunchStdin::Pipe,
             Stdin::Inherited => LaunchStdin::Inherited,
             Stdin::Terminal => {
                 LaunchStdin::Terminal(spec.terminal_size.unwrap_or(TerminalSize::DEFAULT))
@@ -117,6 +89,7 @@ pub(super) fn build_launch(guard: &JobGuard, cwd: Cwd) -> Result<ProcessLaunch, 
             paths: Arc::clone(&settings.places),
         },
         keep_as: settings.journal.as_ref().map(|_| keep_name(guard.id())),
+        deadline: Some(Deadline { timeout: spec.limits.timeout, grace: spec.limits.grace }),
     })
 }
 
@@ -124,8 +97,7 @@ pub(super) fn build_launch(guard: &JobGuard, cwd: Cwd) -> Result<ProcessLaunch, 
 /// then the marker; later ones win.
 fn build_environment(guard: &JobGuard) -> Result<Vec<EnvVariable>, StartError> {
     let given = &guard.spec().env;
-    let settings = &guard.settings;
-    let marker = settings.host.tag().new_marker(guard.id().number());
+    let marker = EnvVariable::new(JOB_VARIABLE, guard.id().number().to_string())?;
     let is_given = |name: &str| given.iter().any(|(given, _)| given == name);
     let is_told = TRACE_VARIABLES.into_iter().any(is_given);
     let trace = guard.trace().filter(|_| !is_told);
@@ -306,25 +278,31 @@ mod tests {
             streams: StreamMode::Separate,
             sandbox: SandboxSpec::none(),
             keep_as: None,
+            deadline: None,
         }
     }
 
     #[tokio::test]
-    async fn a_process_starts_on_the_pool_or_here() {
-        let elsewhere = start_elsewhere(host(), build_launch("exit 3")).await.unwrap();
-        let elsewhere = elsewhere.into_owned("sh".to_owned()).unwrap();
-        assert!(host().is_quick_to_start(&build_launch("exit 4")), "its directory was seen");
-        let here = host().spawn(&build_launch("exit 4")).unwrap();
-        let code = |exit: process::Exit| exit.status;
-        assert_eq!(code(elsewhere.leader.wait().await.unwrap()), process::ExitKind::Code(3));
-        assert_eq!(code(here.leader.wait().await.unwrap()), process::ExitKind::Code(4));
+    async fn a_process_starts_on_another_thread_or_here() {
+        for (text, code) in [("exit 3", 3), ("exit 4", 4)] {
+            let mut process = start_process(host(), build_launch(text)).await.unwrap();
+            let status = process.events.wait().await.unwrap().status;
+            assert_eq!(status, process::ExitKind::Code(code));
+            assert!(host().is_quick_to_start(&build_launch("exit 4")), "its directory was seen");
+        }
     }
 
     #[tokio::test]
     async fn a_process_that_nobody_takes_is_ended() {
         let process = host().spawn(&build_launch("sleep 300")).unwrap();
         let tree = process.tree.clone();
-        drop(UnownedProcess::new(process));
-        assert_eq!(tree.living_pids(), Vec::<u32>::new());
+        let pid = tree.leader_pid();
+        drop((process, tree));
+        let file = std::path::PathBuf::from(format!("/proc/{pid}"));
+        let deadline = std::time::Instant::now() + crate::job::tests::LONG;
+        while file.exists() {
+            assert!(std::time::Instant::now() < deadline, "it still runs");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
     }
 }

@@ -3,12 +3,12 @@
 //! ```text
 //! Starting ─▶ Running ─▶ Draining ─▶ Finished
 //!                │          ▲
-//!                ▼          │
-//!             Stopping ─▶ Killing
+//!                └▶ Stopping┘
 //! ```
 //!
 //! No I/O and no clock here: time enters as events, actions leave as effects. `actor.rs` carries
-//! them out.
+//! them out. The job's shim carries out a stop to its end, with its grace period: no state here waits
+//! for one.
 
 use std::time::Duration;
 
@@ -24,14 +24,8 @@ pub(super) enum State {
     Running {
         streams: Streams,
     },
-    /// The tree was asked to end; the grace period runs.
+    /// The shim has the order to end the tree.
     Stopping {
-        cause: Outcome,
-        streams: Streams,
-        leader: Leader,
-    },
-    /// SIGKILL is on its way to everything that is left.
-    Killing {
         cause: Outcome,
         streams: Streams,
         leader: Leader,
@@ -44,6 +38,7 @@ pub(super) enum State {
     /// The outcome is known and will not change. Survivors may hold the streams open.
     Finished {
         streams: Streams,
+        rest: TreeRemains,
     },
 }
 
@@ -55,14 +50,11 @@ pub(super) enum Streams {
 }
 
 /// The state of the leader while its tree is being ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Leader {
     Alive,
-    /// SIGKILL was sent, and no process was found alive.
-    Killed,
-    /// Reaped while others were alive. The kill that is under way may have missed them.
-    ReapedBesideOthers,
-    Reaped,
+    /// Ended while others were alive; the job has this outcome once they are gone.
+    Ended(Outcome),
 }
 
 /// The processes of the tree that outlived the leader: some or none.
@@ -84,11 +76,19 @@ pub(super) enum Event {
     /// The leader was spawned.
     Started,
     FailedToStart(StartError),
-    /// The leader was reaped; this is how it ended by itself.
-    LeaderExited(Outcome, TreeRemains),
+    /// The leader has ended: the way in which it ended by itself, and the cause for which its tree was
+    /// being ended, by the shim's word.
+    LeaderExited {
+        by_itself: Outcome,
+        cause: Option<Outcome>,
+        rest: TreeRemains,
+    },
+    /// No process is left.
+    TreeOver,
     /// All pipes reached their end.
     StreamsClosed,
-    DeadlinePassed(Duration),
+    /// The shim ends the tree for this cause: its deadline, or an order of an earlier server.
+    EndingBegun(Outcome),
     /// A limit on output or on resources of the host was exceeded.
     LimitHit(LimitKind),
     /// A caller or the server asks to end the job.
@@ -97,12 +97,8 @@ pub(super) enum Event {
         signal: i32,
         grace: Duration,
     },
-    /// The time between the first signal and SIGKILL is over.
-    GraceExpired,
-    /// The result of a check of the tree while it is ending, or while survivors remain.
-    TreeChecked(TreeRemains),
-    /// SIGKILL was sent to everything and the result was verified.
-    Killed(TreeRemains),
+    /// Processes are still there a while after SIGKILL.
+    KillUnanswered,
     /// The wait for last bytes is over.
     DrainExpired,
 }
@@ -110,27 +106,18 @@ pub(super) enum Event {
 /// An action that the actor has to take.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Effect {
-    /// Send this signal to the tree and start the grace period.
-    Terminate {
+    /// Order the shim to end the tree for this cause.
+    Stop {
         signal: i32,
         grace: Grace,
+        cause: Outcome,
     },
-    /// Look at the tree again.
-    CheckTree(Pace),
-    /// Send SIGKILL to everything and verify.
-    Kill,
+    /// Order the shim to end what is left of the tree.
+    KillRest,
     AwaitDrain(TreeRemains),
     Finish(Outcome),
     /// No process of the job is left: the actor can end.
     Leave,
-}
-
-/// The delay before the tree is checked again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Pace {
-    Soon,
-    /// The survivors may live for hours.
-    Slow,
 }
 
 /// The time that a tree gets to end by itself.
@@ -151,11 +138,8 @@ impl State {
             Self::Stopping { cause, streams, leader } => {
                 apply_while_stopping(cause, streams, leader, event)
             }
-            Self::Killing { cause, streams, leader } => {
-                apply_while_killing(cause, streams, leader, event)
-            }
             Self::Draining { outcome, rest } => apply_while_draining(outcome, rest, event),
-            Self::Finished { streams } => apply_when_finished(streams, event),
+            Self::Finished { streams, rest } => apply_when_finished(streams, rest, event),
         }
     }
 }
@@ -169,39 +153,45 @@ fn apply_while_starting(event: Event) -> (State, Vec<Effect>) {
         Event::StopRequested { by, .. } => {
             finish(Streams::Closed, TreeRemains::Nobody, Outcome::Stopped { by })
         }
-        Event::LeaderExited(..)
+        Event::LeaderExited { .. }
+        | Event::TreeOver
         | Event::StreamsClosed
-        | Event::DeadlinePassed(_)
+        | Event::EndingBegun(_)
         | Event::LimitHit(_)
-        | Event::GraceExpired
-        | Event::TreeChecked(_)
-        | Event::Killed(_)
+        | Event::KillUnanswered
         | Event::DrainExpired => (State::Starting, Vec::new()),
     }
 }
 
 fn apply_while_running(streams: Streams, event: Event) -> (State, Vec<Effect>) {
     match event {
-        Event::LeaderExited(outcome, rest) => drain(streams, rest, outcome),
+        // The shim has begun an ending whose report comes later than the leader's end.
+        Event::LeaderExited { by_itself, cause, rest } => {
+            drain(streams, rest, cause.unwrap_or(by_itself))
+        }
+        // An earlier server was not told of this.
+        Event::FailedToStart(why) => {
+            finish(Streams::Closed, TreeRemains::Nobody, Outcome::FailedToStart(why))
+        }
         Event::StreamsClosed => (State::Running { streams: Streams::Closed }, Vec::new()),
-        Event::DeadlinePassed(after) => {
-            stop(streams, Outcome::TimedOut { after }, SIGTERM, Grace::Default)
+        Event::EndingBegun(cause) => {
+            (State::Stopping { cause, streams, leader: Leader::Alive }, Vec::new())
         }
-        Event::LimitHit(which) if is_urgent(which) => {
+        Event::LimitHit(which) => {
             let cause = Outcome::Limit { which };
-            let leader = Leader::Alive;
-            (State::Killing { cause, streams, leader }, vec![Effect::Kill])
+            let (signal, grace) = if is_urgent(which) {
+                (SIGKILL, Grace::Requested(Duration::ZERO))
+            } else {
+                (SIGTERM, Grace::Default)
+            };
+            stop(streams, cause, signal, grace)
         }
-        Event::LimitHit(which) => stop(streams, Outcome::Limit { which }, SIGTERM, Grace::Default),
         Event::StopRequested { by, signal, grace } => {
             stop(streams, Outcome::Stopped { by }, signal, Grace::Requested(grace))
         }
-        Event::Started
-        | Event::FailedToStart(_)
-        | Event::GraceExpired
-        | Event::TreeChecked(_)
-        | Event::Killed(_)
-        | Event::DrainExpired => (State::Running { streams }, Vec::new()),
+        Event::Started | Event::TreeOver | Event::KillUnanswered | Event::DrainExpired => {
+            (State::Running { streams }, Vec::new())
+        }
     }
 }
 
@@ -212,31 +202,40 @@ fn apply_while_stopping(
     event: Event,
 ) -> (State, Vec<Effect>) {
     match event {
-        Event::LeaderExited(_, TreeRemains::Nobody) => drain(streams, TreeRemains::Nobody, cause),
-        // The kill has missed them, and there is no grace period whose end would kill them.
-        Event::LeaderExited(_, TreeRemains::Somebody) if leader == Leader::Killed => {
-            (State::Killing { cause, streams, leader: Leader::Reaped }, vec![Effect::Kill])
+        Event::LeaderExited { by_itself, cause: known, rest } => {
+            let outcome = decide_stopped(&cause, by_itself, known);
+            match rest {
+                TreeRemains::Nobody => drain(streams, rest, outcome),
+                // The leader obeyed. Its descendants get the rest of the grace period.
+                TreeRemains::Somebody => {
+                    let leader = Leader::Ended(outcome);
+                    (State::Stopping { cause, streams, leader }, Vec::new())
+                }
+            }
         }
-        // The leader obeyed. Its descendants get the rest of the grace period.
-        Event::LeaderExited(_, TreeRemains::Somebody) => (
-            State::Stopping { cause, streams, leader: Leader::Reaped },
-            vec![Effect::CheckTree(Pace::Soon)],
-        ),
-        Event::TreeChecked(TreeRemains::Somebody) if leader == Leader::Reaped => {
-            (State::Stopping { cause, streams, leader }, vec![Effect::CheckTree(Pace::Soon)])
-        }
-        Event::TreeChecked(TreeRemains::Nobody) if leader == Leader::Reaped => {
-            drain(streams, TreeRemains::Nobody, cause)
-        }
-        Event::GraceExpired => (State::Killing { cause, streams, leader }, vec![Effect::Kill]),
+        Event::TreeOver => match leader {
+            Leader::Ended(outcome) => drain(streams, TreeRemains::Nobody, outcome),
+            Leader::Alive => drain(streams, TreeRemains::Nobody, cause),
+        },
+        // Processes that survive SIGKILL are named in the ending; there is nothing to wait for.
+        Event::KillUnanswered => match leader {
+            Leader::Ended(outcome) => finish(streams, TreeRemains::Somebody, outcome),
+            Leader::Alive => finish(streams, TreeRemains::Somebody, cause),
+        },
         // A job that harms others meanwhile gets no grace period.
         Event::LimitHit(which) if is_urgent(which) => {
-            (State::Killing { cause, streams, leader }, vec![Effect::Kill])
+            let kill = Effect::Stop {
+                signal: SIGKILL,
+                grace: Grace::Requested(Duration::ZERO),
+                cause: cause.clone(),
+            };
+            (State::Stopping { cause, streams, leader }, vec![kill])
         }
         // A second request may be stricter than the first: its signal is sent and its grace period
         // counts.
         Event::StopRequested { signal, grace, .. } => {
-            let again = Effect::Terminate { signal, grace: Grace::Requested(grace) };
+            let grace = Grace::Requested(grace);
+            let again = Effect::Stop { signal, grace, cause: cause.clone() };
             (State::Stopping { cause, streams, leader }, vec![again])
         }
         Event::StreamsClosed => {
@@ -244,51 +243,19 @@ fn apply_while_stopping(
         }
         Event::Started
         | Event::FailedToStart(_)
-        | Event::DeadlinePassed(_)
+        | Event::EndingBegun(_)
         | Event::LimitHit(_)
-        | Event::TreeChecked(_)
-        | Event::Killed(_)
         | Event::DrainExpired => (State::Stopping { cause, streams, leader }, Vec::new()),
     }
 }
 
-fn apply_while_killing(
-    cause: Outcome,
-    streams: Streams,
-    leader: Leader,
-    event: Event,
-) -> (State, Vec<Effect>) {
-    match event {
-        // Processes that survive SIGKILL are named in the ending; there is nothing to wait for.
-        Event::Killed(TreeRemains::Somebody) => finish(streams, TreeRemains::Somebody, cause),
-        Event::Killed(TreeRemains::Nobody) if leader == Leader::Reaped => {
-            drain(streams, TreeRemains::Nobody, cause)
-        }
-        Event::Killed(TreeRemains::Nobody) if leader == Leader::ReapedBesideOthers => {
-            (State::Killing { cause, streams, leader: Leader::Reaped }, vec![Effect::Kill])
-        }
-        // All processes are dead, but the leader's resource use is not known yet.
-        Event::Killed(TreeRemains::Nobody) => {
-            (State::Stopping { cause, streams, leader: Leader::Killed }, Vec::new())
-        }
-        Event::LeaderExited(_, rest) => {
-            let leader = match rest {
-                TreeRemains::Nobody => Leader::Reaped,
-                TreeRemains::Somebody => Leader::ReapedBesideOthers,
-            };
-            (State::Killing { cause, streams, leader }, Vec::new())
-        }
-        Event::StreamsClosed => {
-            (State::Killing { cause, streams: Streams::Closed, leader }, Vec::new())
-        }
-        Event::Started
-        | Event::FailedToStart(_)
-        | Event::DeadlinePassed(_)
-        | Event::LimitHit(_)
-        | Event::StopRequested { .. }
-        | Event::GraceExpired
-        | Event::TreeChecked(_)
-        | Event::DrainExpired => (State::Killing { cause, streams, leader }, Vec::new()),
+/// Returns the outcome of a job that was being ended. If its leader ended before the order reached the
+/// shim, it ended by itself; but a limit that was exceeded was exceeded.
+fn decide_stopped(cause: &Outcome, by_itself: Outcome, known: Option<Outcome>) -> Outcome {
+    match (known, cause) {
+        (Some(known), _) => known,
+        (None, Outcome::Limit { .. }) => cause.clone(),
+        (None, _) => by_itself,
     }
 }
 
@@ -296,23 +263,22 @@ fn apply_while_draining(outcome: Outcome, rest: TreeRemains, event: Event) -> (S
     match event {
         Event::StreamsClosed => finish(Streams::Closed, rest, outcome),
         Event::DrainExpired => finish(Streams::Open, rest, outcome),
+        Event::TreeOver => (State::Draining { outcome, rest: TreeRemains::Nobody }, Vec::new()),
         // The leader is gone and the outcome stands; only the survivors are killed.
-        Event::StopRequested { .. } => (State::Draining { outcome, rest }, vec![Effect::Kill]),
-        Event::LimitHit(which) if !which.is_output_limit() => {
-            (State::Draining { outcome, rest }, vec![Effect::Kill])
+        Event::StopRequested { .. } => (State::Draining { outcome, rest }, vec![Effect::KillRest]),
+        Event::LimitHit(which) if !which.is_output_limit() && rest == TreeRemains::Somebody => {
+            (State::Draining { outcome, rest }, vec![Effect::KillRest])
         }
         // The job exceeded the limit before it ended by itself, but the end was reported first.
         Event::LimitHit(which) if rest == TreeRemains::Nobody && has_ended_by_itself(&outcome) => {
             (State::Draining { outcome: Outcome::Limit { which }, rest }, Vec::new())
         }
-        Event::Killed(rest) => (State::Draining { outcome, rest }, Vec::new()),
         Event::Started
         | Event::FailedToStart(_)
-        | Event::LeaderExited(..)
-        | Event::DeadlinePassed(_)
+        | Event::LeaderExited { .. }
+        | Event::EndingBegun(_)
         | Event::LimitHit(_)
-        | Event::GraceExpired
-        | Event::TreeChecked(_) => (State::Draining { outcome, rest }, Vec::new()),
+        | Event::KillUnanswered => (State::Draining { outcome, rest }, Vec::new()),
     }
 }
 
@@ -322,27 +288,32 @@ const fn has_ended_by_itself(outcome: &Outcome) -> bool {
 
 /// Handles events of a finished job: its outcome is fixed, and its survivors are followed until the
 /// last one ends.
-fn apply_when_finished(streams: Streams, event: Event) -> (State, Vec<Effect>) {
-    let (streams, effects) = match event {
-        Event::StreamsClosed => (Streams::Closed, vec![Effect::CheckTree(Pace::Soon)]),
-        Event::TreeChecked(TreeRemains::Nobody) | Event::Killed(TreeRemains::Nobody)
-            if streams == Streams::Closed =>
-        {
-            (streams, vec![Effect::Leave])
+fn apply_when_finished(streams: Streams, rest: TreeRemains, event: Event) -> (State, Vec<Effect>) {
+    let (streams, rest, effects) = match event {
+        Event::StreamsClosed => (Streams::Closed, rest, leave_if_over(Streams::Closed, rest)),
+        Event::TreeOver => {
+            (streams, TreeRemains::Nobody, leave_if_over(streams, TreeRemains::Nobody))
         }
-        Event::TreeChecked(_) => (streams, vec![Effect::CheckTree(Pace::Slow)]),
-        Event::StopRequested { .. } => (streams, vec![Effect::Kill]),
-        Event::LimitHit(which) if !which.is_output_limit() => (streams, vec![Effect::Kill]),
+        Event::StopRequested { .. } => (streams, rest, vec![Effect::KillRest]),
+        Event::LimitHit(which) if !which.is_output_limit() => {
+            (streams, rest, vec![Effect::KillRest])
+        }
         Event::Started
         | Event::FailedToStart(_)
-        | Event::LeaderExited(..)
-        | Event::DeadlinePassed(_)
+        | Event::LeaderExited { .. }
+        | Event::EndingBegun(_)
         | Event::LimitHit(_)
-        | Event::GraceExpired
-        | Event::Killed(_)
-        | Event::DrainExpired => (streams, Vec::new()),
+        | Event::KillUnanswered
+        | Event::DrainExpired => (streams, rest, Vec::new()),
     };
-    (State::Finished { streams }, effects)
+    (State::Finished { streams, rest }, effects)
+}
+
+fn leave_if_over(streams: Streams, rest: TreeRemains) -> Vec<Effect> {
+    match (streams, rest) {
+        (Streams::Closed, TreeRemains::Nobody) => vec![Effect::Leave],
+        (Streams::Closed, TreeRemains::Somebody) | (Streams::Open, _) => Vec::new(),
+    }
 }
 
 /// `true` if a job that exceeded this limit gets no time to end by itself: it would go on to take
@@ -359,8 +330,8 @@ pub(super) const fn is_urgent(which: LimitKind) -> bool {
 }
 
 fn stop(streams: Streams, cause: Outcome, signal: i32, grace: Grace) -> (State, Vec<Effect>) {
-    let state = State::Stopping { cause, streams, leader: Leader::Alive };
-    (state, vec![Effect::Terminate { signal, grace }])
+    let order = Effect::Stop { signal, grace, cause: cause.clone() };
+    (State::Stopping { cause, streams, leader: Leader::Alive }, vec![order])
 }
 
 fn drain(streams: Streams, rest: TreeRemains, outcome: Outcome) -> (State, Vec<Effect>) {
@@ -371,13 +342,9 @@ fn drain(streams: Streams, rest: TreeRemains, outcome: Outcome) -> (State, Vec<E
 }
 
 fn finish(streams: Streams, rest: TreeRemains, outcome: Outcome) -> (State, Vec<Effect>) {
-    let next = match (streams, rest) {
-        (Streams::Closed, TreeRemains::Nobody) => Effect::Leave,
-        (Streams::Closed, TreeRemains::Somebody) | (Streams::Open, _) => {
-            Effect::CheckTree(Pace::Slow)
-        }
-    };
-    (State::Finished { streams }, vec![Effect::Finish(outcome), next])
+    let mut effects = vec![Effect::Finish(outcome)];
+    effects.extend(leave_if_over(streams, rest));
+    (State::Finished { streams, rest }, effects)
 }
 
 // The outcome that follows from the exit of a leader. Pure.
@@ -385,18 +352,27 @@ fn finish(streams: Streams, rest: TreeRemains, outcome: Outcome) -> (State, Vec<
 /// The number that a shell adds to the signal that ended its last command.
 const BY_SIGNAL: i32 = 128;
 
-/// Returns the outcome for the end of a leader: the limit for which the kernel ended it, if it did.
-/// The arguments are the job's peak memory, if it was ended for lack of memory, and whether the
-/// kernel refused it a process: a job that fails after that failed because of it.
-pub(super) fn decide_outcome(
-    exit: ExitKind,
-    spec: &JobSpec,
-    out_of_memory: Option<u64>,
-    was_refused_tasks: bool,
-) -> Outcome {
+/// The facts about limits that are known once a leader has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct LimitEvidence {
+    /// The job's peak memory, if the kernel ended it for lack of memory.
+    pub(super) out_of_memory: Option<u64>,
+    /// The limit on memory that the kernel did not enforce, and the largest peak of any of the job's
+    /// processes: it was exceeded, if only for a moment.
+    pub(super) exceeded_memory: Option<(u64, u64)>,
+    /// `true` if the kernel refused the job a process: a job that fails after that failed because of
+    /// it.
+    pub(super) was_refused_tasks: bool,
+}
+
+/// Returns the outcome for the end of a leader: the limit for which the kernel ended it, if it did, or
+/// that it exceeded.
+pub(super) fn decide_outcome(exit: ExitKind, spec: &JobSpec, evidence: LimitEvidence) -> Outcome {
+    let LimitEvidence { out_of_memory, exceeded_memory, was_refused_tasks } = evidence;
     let is_refused = was_refused_tasks && exit != ExitKind::Code(0);
     let processes = spec.resources.processes.filter(|_| is_refused).map(LimitKind::Processes);
-    match limit(exit, spec, out_of_memory).or(processes) {
+    let memory = exceeded_memory.map(|(limit, peak)| LimitKind::Memory { limit, peak });
+    match limit(exit, spec, out_of_memory).or(memory).or(processes) {
         Some(which) => Outcome::Limit { which },
         None => match exit {
             ExitKind::Code(code) => Outcome::Exited { code },
@@ -443,15 +419,30 @@ mod tests {
     const BY_CLIENT: Outcome = Outcome::Stopped { by: StopBy::Client };
     const TIMEOUT: Duration = Duration::from_secs(300);
     const GRACE: Duration = Duration::from_secs(5);
-    const TERM: Effect = Effect::Terminate { signal: SIGTERM, grace: Grace::Default };
-    const REQUESTED: Effect = Effect::Terminate { signal: SIGTERM, grace: Grace::Requested(GRACE) };
+    fn term(cause: Outcome) -> Effect {
+        Effect::Stop { signal: SIGTERM, grace: Grace::Default, cause }
+    }
+
+    fn requested() -> Effect {
+        let grace = Grace::Requested(GRACE);
+        Effect::Stop { signal: SIGTERM, grace, cause: BY_CLIENT }
+    }
+
+    fn kill(cause: Outcome) -> Effect {
+        Effect::Stop { signal: SIGKILL, grace: Grace::Requested(Duration::ZERO), cause }
+    }
 
     fn stop_requested() -> Event {
         Event::StopRequested { by: StopBy::Client, signal: SIGTERM, grace: GRACE }
     }
 
     fn exited(rest: TreeRemains) -> Event {
-        Event::LeaderExited(OK, rest)
+        Event::LeaderExited { by_itself: OK, cause: None, rest }
+    }
+
+    /// The leader's end, after the shim has begun an ending for this cause.
+    fn ended_for(cause: Outcome, rest: TreeRemains) -> Event {
+        Event::LeaderExited { by_itself: OK, cause: Some(cause), rest }
     }
 
     fn play(events: &[Event]) -> (State, Vec<Effect>) {
@@ -487,33 +478,21 @@ mod tests {
     fn a_grandchild_that_keeps_the_pipe_cannot_hang_the_job() {
         check(
             &[exited(TreeRemains::Somebody), Event::DrainExpired],
-            &[
-                Effect::AwaitDrain(TreeRemains::Somebody),
-                Effect::Finish(OK),
-                Effect::CheckTree(Pace::Slow),
-            ],
+            &[Effect::AwaitDrain(TreeRemains::Somebody), Effect::Finish(OK)],
         );
     }
 
     #[test]
     fn survivors_are_followed_until_they_and_their_bytes_are_gone() {
-        check(
-            &[
-                exited(TreeRemains::Somebody),
-                Event::DrainExpired,
-                Event::TreeChecked(TreeRemains::Somebody),
-                Event::StreamsClosed,
-                Event::TreeChecked(TreeRemains::Nobody),
-            ],
-            &[
-                Effect::AwaitDrain(TreeRemains::Somebody),
-                Effect::Finish(OK),
-                Effect::CheckTree(Pace::Slow),
-                Effect::CheckTree(Pace::Slow),
-                Effect::CheckTree(Pace::Soon),
-                Effect::Leave,
-            ],
-        );
+        let start = [exited(TreeRemains::Somebody), Event::DrainExpired];
+        for end in
+            [[Event::StreamsClosed, Event::TreeOver], [Event::TreeOver, Event::StreamsClosed]]
+        {
+            check(
+                &[start.clone(), end].concat(),
+                &[Effect::AwaitDrain(TreeRemains::Somebody), Effect::Finish(OK), Effect::Leave],
+            );
+        }
     }
 
     #[test]
@@ -521,66 +500,58 @@ mod tests {
         check(
             &[
                 exited(TreeRemains::Somebody),
+                stop_requested(),
                 Event::DrainExpired,
                 stop_requested(),
-                Event::StreamsClosed,
             ],
             &[
                 Effect::AwaitDrain(TreeRemains::Somebody),
+                Effect::KillRest,
                 Effect::Finish(OK),
-                Effect::CheckTree(Pace::Slow),
-                Effect::Kill,
-                Effect::CheckTree(Pace::Soon),
+                Effect::KillRest,
             ],
         );
     }
 
     #[test]
-    fn a_deadline_terminates_then_kills_and_reads_as_timed_out() {
-        let outcome = Outcome::TimedOut { after: TIMEOUT };
-        check(
-            &[
-                Event::DeadlinePassed(TIMEOUT),
-                Event::GraceExpired,
-                exited(TreeRemains::Nobody),
-                Event::StreamsClosed,
-                Event::Killed(TreeRemains::Nobody),
-            ],
-            &[TERM, Effect::Kill, Effect::Finish(outcome), Effect::Leave],
-        );
+    fn a_deadline_of_the_shim_reads_as_timed_out_whichever_report_comes_first() {
+        let timed_out = Outcome::TimedOut { after: TIMEOUT };
+        let begun = Event::EndingBegun(timed_out.clone());
+        let ended = ended_for(timed_out.clone(), TreeRemains::Nobody);
+        for events in [vec![begun.clone(), ended.clone()], vec![ended, begun]] {
+            let all = [events, vec![Event::StreamsClosed]].concat();
+            check(
+                &all,
+                &[
+                    Effect::AwaitDrain(TreeRemains::Nobody),
+                    Effect::Finish(timed_out.clone()),
+                    Effect::Leave,
+                ],
+            );
+        }
     }
 
     #[test]
-    fn a_leader_that_obeys_the_first_signal_ends_the_job_without_a_kill() {
-        check(
-            &[stop_requested(), exited(TreeRemains::Nobody), Event::StreamsClosed],
-            &[
-                REQUESTED,
-                Effect::AwaitDrain(TreeRemains::Nobody),
-                Effect::Finish(BY_CLIENT),
-                Effect::Leave,
-            ],
-        );
-    }
-
-    #[test]
-    fn descendants_get_the_rest_of_the_grace_period_and_no_more() {
-        let soon = Effect::CheckTree(Pace::Soon);
+    fn descendants_get_the_rest_of_the_grace_period_of_the_shim() {
         check(
             &[
                 stop_requested(),
-                exited(TreeRemains::Somebody),
-                Event::TreeChecked(TreeRemains::Somebody),
-                Event::GraceExpired,
+                ended_for(BY_CLIENT, TreeRemains::Somebody),
                 Event::StreamsClosed,
-                Event::Killed(TreeRemains::Nobody),
+                Event::TreeOver,
             ],
+            &[requested(), Effect::Finish(BY_CLIENT), Effect::Leave],
+        );
+    }
+
+    #[test]
+    fn a_job_that_ended_before_the_stop_reached_it_ended_by_itself() {
+        check(
+            &[stop_requested(), exited(TreeRemains::Nobody), Event::StreamsClosed],
             &[
-                REQUESTED,
-                soon.clone(),
-                soon,
-                Effect::Kill,
-                Effect::Finish(BY_CLIENT),
+                requested(),
+                Effect::AwaitDrain(TreeRemains::Nobody),
+                Effect::Finish(OK),
                 Effect::Leave,
             ],
         );
@@ -589,58 +560,9 @@ mod tests {
     #[test]
     fn what_even_a_kill_does_not_end_is_reported_instead_of_waited_for() {
         check(
-            &[stop_requested(), Event::GraceExpired, Event::Killed(TreeRemains::Somebody)],
-            &[REQUESTED, Effect::Kill, Effect::Finish(BY_CLIENT), Effect::CheckTree(Pace::Slow)],
+            &[stop_requested(), Event::KillUnanswered],
+            &[requested(), Effect::Finish(BY_CLIENT)],
         );
-    }
-
-    #[test]
-    fn a_kill_that_is_verified_before_the_leader_is_reaped_still_waits_for_it() {
-        check(
-            &[
-                stop_requested(),
-                Event::GraceExpired,
-                Event::Killed(TreeRemains::Nobody),
-                exited(TreeRemains::Nobody),
-                Event::StreamsClosed,
-            ],
-            &[
-                REQUESTED,
-                Effect::Kill,
-                Effect::AwaitDrain(TreeRemains::Nobody),
-                Effect::Finish(BY_CLIENT),
-                Effect::Leave,
-            ],
-        );
-    }
-
-    #[test]
-    fn what_a_kill_has_missed_is_killed_when_the_leader_is_reaped() {
-        let limit = Event::LimitHit(MEMORY);
-        let by_limit = Outcome::Limit { which: MEMORY };
-        for (before, first, outcome) in [
-            (vec![stop_requested(), Event::GraceExpired], vec![REQUESTED], BY_CLIENT),
-            (vec![limit], Vec::new(), by_limit),
-        ] {
-            let killed = Event::Killed(TreeRemains::Nobody);
-            let exited = exited(TreeRemains::Somebody);
-            for (rest, order) in [
-                (TreeRemains::Nobody, [&killed, &exited]),
-                (TreeRemains::Nobody, [&exited, &killed]),
-                (TreeRemains::Somebody, [&killed, &exited]),
-                (TreeRemains::Somebody, [&exited, &killed]),
-            ] {
-                let last = [Event::StreamsClosed, Event::Killed(rest)];
-                let after = [order.map(Event::clone), last].concat();
-                let next = match rest {
-                    TreeRemains::Nobody => Effect::Leave,
-                    TreeRemains::Somebody => Effect::CheckTree(Pace::Slow),
-                };
-                let finish = Effect::Finish(outcome.clone());
-                let expected = [first.clone(), vec![Effect::Kill, Effect::Kill, finish, next]];
-                check(&[before.clone(), after].concat(), &expected.concat());
-            }
-        }
     }
 
     #[test]
@@ -656,15 +578,11 @@ mod tests {
     #[test]
     fn too_much_memory_and_too_many_processes_end_a_job_without_grace() {
         for which in [MEMORY, LimitKind::Processes(7)] {
-            let events = [
-                Event::LimitHit(which),
-                exited(TreeRemains::Nobody),
-                Event::StreamsClosed,
-                Event::Killed(TreeRemains::Nobody),
-            ];
+            let outcome = Outcome::Limit { which };
+            let ended = ended_for(outcome.clone(), TreeRemains::Nobody);
             check(
-                &events,
-                &[Effect::Kill, Effect::Finish(Outcome::Limit { which }), Effect::Leave],
+                &[Event::LimitHit(which), Event::StreamsClosed, ended],
+                &[kill(outcome.clone()), Effect::Finish(outcome), Effect::Leave],
             );
         }
     }
@@ -674,7 +592,12 @@ mod tests {
         let finish = Effect::Finish(Outcome::Limit { which: CPU });
         check(
             &[Event::LimitHit(CPU), exited(TreeRemains::Nobody), Event::StreamsClosed],
-            &[TERM, Effect::AwaitDrain(TreeRemains::Nobody), finish, Effect::Leave],
+            &[
+                term(Outcome::Limit { which: CPU }),
+                Effect::AwaitDrain(TreeRemains::Nobody),
+                finish,
+                Effect::Leave,
+            ],
         );
     }
 
@@ -685,11 +608,10 @@ mod tests {
                 stop_requested(),
                 Event::LimitHit(CPU),
                 Event::LimitHit(MEMORY),
-                exited(TreeRemains::Nobody),
                 Event::StreamsClosed,
-                Event::Killed(TreeRemains::Nobody),
+                ended_for(BY_CLIENT, TreeRemains::Nobody),
             ],
-            &[REQUESTED, Effect::Kill, Effect::Finish(BY_CLIENT), Effect::Leave],
+            &[requested(), kill(BY_CLIENT), Effect::Finish(BY_CLIENT), Effect::Leave],
         );
     }
 
@@ -706,10 +628,9 @@ mod tests {
                 ],
                 &[
                     Effect::AwaitDrain(TreeRemains::Somebody),
-                    Effect::Kill,
+                    Effect::KillRest,
                     Effect::Finish(OK),
-                    Effect::CheckTree(Pace::Slow),
-                    Effect::Kill,
+                    Effect::KillRest,
                 ],
             );
         }
@@ -718,11 +639,11 @@ mod tests {
     #[test]
     fn a_bound_on_output_that_is_passed_counts_also_when_the_end_is_heard_of_first() {
         let which = LimitKind::OutputBytes(1);
-        for (first, outcome) in
-            [(None, Outcome::Limit { which }), (Some(stop_requested()), BY_CLIENT)]
-        {
-            let rest = [exited(TreeRemains::Nobody), Event::LimitHit(which), Event::StreamsClosed];
-            let all: Vec<Event> = [Event::Started].into_iter().chain(first).chain(rest).collect();
+        for (end, outcome) in [
+            (exited(TreeRemains::Nobody), Outcome::Limit { which }),
+            (ended_for(BY_CLIENT, TreeRemains::Nobody), BY_CLIENT),
+        ] {
+            let all = [Event::Started, end, Event::LimitHit(which), Event::StreamsClosed];
             let (_, effects) = play(&all);
             assert_eq!(outcomes(&effects), [&outcome]);
         }
@@ -737,14 +658,14 @@ mod tests {
             Just(Event::Started),
             any_rest().prop_map(exited),
             Just(Event::StreamsClosed),
-            Just(Event::DeadlinePassed(TIMEOUT)),
+            any_rest().prop_map(|rest| ended_for(BY_CLIENT, rest)),
+            Just(Event::EndingBegun(Outcome::TimedOut { after: TIMEOUT })),
             Just(Event::LimitHit(LimitKind::OutputBytes(1))),
             Just(Event::LimitHit(MEMORY)),
             Just(Event::LimitHit(CPU)),
             Just(stop_requested()),
-            Just(Event::GraceExpired),
-            any_rest().prop_map(Event::TreeChecked),
-            any_rest().prop_map(Event::Killed),
+            Just(Event::TreeOver),
+            Just(Event::KillUnanswered),
             Just(Event::DrainExpired),
         ]
     }
@@ -766,15 +687,19 @@ mod tests {
         }
 
         #[test]
-        fn a_job_that_was_told_to_end_never_reads_as_exited(
-            before in prop::collection::vec(any_event(), 0..10),
+        fn the_cause_that_the_shim_names_is_the_outcome(
+            between in prop::collection::vec(any_event(), 0..10),
             after in prop::collection::vec(any_event(), 0..30),
         ) {
-            let started: Vec<Event> = std::iter::once(Event::Started).chain(before).collect();
-            let told = matches!(play(&started).0, State::Running { .. });
-            let all: Vec<Event> = started.into_iter().chain([stop_requested()]).chain(after).collect();
+            let started: Vec<Event> = std::iter::once(Event::Started).chain(between).collect();
+            let is_alive = matches!(
+                play(&started).0,
+                State::Running { .. } | State::Stopping { leader: Leader::Alive, .. }
+            );
+            let ended = ended_for(BY_CLIENT, TreeRemains::Nobody);
+            let all: Vec<Event> = started.into_iter().chain([ended]).chain(after).collect();
             let (_, effects) = play(&all);
-            prop_assert!(!told || outcomes(&effects).iter().all(|outcome| **outcome != OK));
+            prop_assert!(!is_alive || outcomes(&effects).iter().all(|outcome| **outcome == BY_CLIENT));
         }
 
         #[test]
@@ -782,30 +707,13 @@ mod tests {
             events in prop::collection::vec(any_event(), 0..40),
         ) {
             let ending = [
-                Event::Started, stop_requested(), Event::GraceExpired, exited(TreeRemains::Nobody),
-                Event::StreamsClosed, Event::Killed(TreeRemains::Nobody), exited(TreeRemains::Nobody),
-                Event::TreeChecked(TreeRemains::Nobody),
+                Event::Started, stop_requested(), exited(TreeRemains::Nobody), Event::StreamsClosed,
+                Event::TreeOver,
             ];
             let all: Vec<Event> = events.into_iter().chain(ending).collect();
             let (state, effects) = play(&all);
             prop_assert!(matches!(state, State::Finished { .. }), "{state:?}");
             prop_assert!(effects.contains(&Effect::Leave), "{effects:?}");
-        }
-
-        #[test]
-        fn a_job_never_waits_for_processes_that_nothing_will_kill(
-            events in prop::collection::vec(any_event(), 0..40),
-        ) {
-            let mut state = State::Starting;
-            let mut is_timed = false;
-            for event in events {
-                is_timed &= event != Event::GraceExpired;
-                let (next, effects) = state.apply(event);
-                state = next;
-                is_timed |= effects.iter().any(|it| matches!(it, Effect::Terminate { .. }));
-                let waits = matches!(state, State::Stopping { leader: Leader::Reaped, .. });
-                prop_assert!(!waits || is_timed);
-            }
         }
 
         #[test]
@@ -840,17 +748,27 @@ mod exit_tests {
     }
 
     fn limited(exit: ExitKind, out_of_memory: Option<u64>) -> Outcome {
-        decide_outcome(exit, &JobSpec { resources: LIMITS, ..spec("true") }, out_of_memory, false)
+        let evidence = LimitEvidence { out_of_memory, ..LimitEvidence::default() };
+        decide_outcome(exit, &JobSpec { resources: LIMITS, ..spec("true") }, evidence)
     }
 
     #[test]
     fn a_failure_after_a_refused_process_reads_as_the_limit() {
         let resources = ResourceLimits { processes: Some(7), ..LIMITS };
-        let refused =
-            |exit| decide_outcome(exit, &JobSpec { resources, ..spec("true") }, None, true);
+        let evidence = LimitEvidence { was_refused_tasks: true, ..LimitEvidence::default() };
+        let refused = |exit| decide_outcome(exit, &JobSpec { resources, ..spec("true") }, evidence);
         let limit = Outcome::Limit { which: LimitKind::Processes(7) };
         assert_eq!([refused(ExitKind::Code(2)), refused(by(SIGKILL))], [limit.clone(), limit]);
         assert_eq!(refused(ExitKind::Code(0)), Outcome::Exited { code: 0 }, "it coped");
+    }
+
+    #[test]
+    fn a_peak_above_a_limit_that_the_kernel_does_not_enforce_reads_as_the_limit() {
+        let exceeded_memory = Some((100, 300));
+        let evidence = LimitEvidence { exceeded_memory, ..LimitEvidence::default() };
+        let spec = JobSpec { resources: LIMITS, ..spec("true") };
+        let which = LimitKind::Memory { limit: 100, peak: 300 };
+        assert_eq!(decide_outcome(ExitKind::Code(0), &spec, evidence), Outcome::Limit { which });
     }
 
     #[test]
@@ -886,11 +804,14 @@ mod exit_tests {
         let free = spec("true");
         for code in [152, 153] {
             let exit = ExitKind::Code(code);
-            assert_eq!(decide_outcome(exit, &free, None, false), Outcome::Exited { code });
+            assert_eq!(
+                decide_outcome(exit, &free, LimitEvidence::default()),
+                Outcome::Exited { code }
+            );
             let program = JobProgram::Direct { program: "x".to_owned(), args: Vec::new() };
             let direct = JobSpec { resources: LIMITS, program, ..spec("") };
             assert_eq!(
-                decide_outcome(exit, &direct, None, false),
+                decide_outcome(exit, &direct, LimitEvidence::default()),
                 Outcome::Exited { code },
                 "its own code"
             );

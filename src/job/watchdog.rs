@@ -11,7 +11,6 @@
 //! tasks is read between samples, before forks could use up what is left to any job. Once it has
 //! grown, the tasks of each job are counted, and memory is measured only after that.
 
-use std::cell::LazyCell;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -24,7 +23,7 @@ use super::overuse::{
 };
 use super::state::is_urgent;
 use crate::confinement::ResourceLimits;
-use crate::outcome::LimitKind;
+use crate::outcome::{LimitKind, Outcome, SIGKILL};
 use crate::process::{self, HostLoad, ProcessTree, TreeLoad};
 use crate::telemetry::events;
 
@@ -314,23 +313,21 @@ impl SharedRegistry {
         self.lock().jobs.iter().map(|(number, job)| (*number, job.clone())).collect()
     }
 
-    /// Ends the jobs with too many tasks. In a cgroup they are counted by a short read; elsewhere in the
-    /// leader's session, by one pass over the numbers of all processes, and from parent to child, by a
-    /// short read for each. A job that has passed a limit is being ended already.
+    /// Ends the jobs with too many tasks. In a cgroup they are counted by a short read; elsewhere from
+    /// parent to child, by some short reads for each. A job that has passed a limit is being ended
+    /// already.
     fn count_tasks(&self, jobs: &[(u64, WatchedJob)]) {
-        let sessions = LazyCell::new(process::count_processes_by_session);
         for (number, job) in jobs.iter().filter(|(_, job)| job.standing != WatchState::Ending) {
             let Some(limit) = job.processes else { continue };
             match job.tree.tasks_in_cgroup() {
                 Some(tasks) => {
                     if let Some(which) = overuse::find_task_limit(job.processes, tasks) {
-                        self.end(*number, job, which, &TreeLoad::default());
+                        self.end(*number, job, which);
                     }
                 }
                 None => {
-                    let in_session = job.tree.tasks_in_session(&sessions);
                     let max_expected = job.quick_count.max_expected(limit);
-                    let processes = in_session.max(job.tree.count_members(max_expected));
+                    let processes = job.tree.count_members(max_expected);
                     self.judge_quick_count(*number, job, limit, processes);
                 }
             }
@@ -345,25 +342,15 @@ impl SharedRegistry {
         }
     }
 
-    /// Counts the living tasks of a job while it is stopped: the group of its leader first, which takes
-    /// one call, and then those that left it.
+    /// Counts the living tasks of a job while it is stopped.
     fn count_stopped(&self, number: u64, job: &WatchedJob) {
-        job.tree.pause_group();
         let stopped = job.tree.stop_descendants();
-        let Some(loads) = process::measure_trees(&[Arc::clone(&job.tree)]) else {
-            // The next count tells more.
-            stopped.resume();
-            return job.tree.resume_group();
-        };
-        for load in &loads {
+        for load in &process::measure_trees(&[Arc::clone(&job.tree)]) {
             match overuse::find_task_limit(job.processes, load.tasks) {
-                Some(which) => self.end(number, job, which, load),
+                Some(which) => self.end(number, job, which),
                 None => {
                     stopped.resume();
-                    job.tree.resume_group();
-                    let in_session =
-                        job.tree.tasks_in_session(&process::count_processes_by_session());
-                    let all = in_session.max(job.tree.count_members(u64::MAX));
+                    let all = job.tree.count_members(u64::MAX);
                     self.with_job(number, |job| job.quick_count.record_alive(all, load.tasks));
                 }
             }
@@ -386,14 +373,14 @@ impl SharedRegistry {
             return CpuUse::Some;
         }
         let trees: Vec<_> = jobs.iter().map(|(_, job)| Arc::clone(&job.tree)).collect();
-        let Some(loads) = process::measure_trees(&trees) else { return CpuUse::Unknown };
+        let loads = process::measure_trees(&trees);
         let (many, rest): (Vec<_>, Vec<_>) =
             jobs.iter().zip(&loads).partition(|((_, job), load)| {
                 overuse::find_task_limit(job.limits.processes, load.tasks).is_some()
             });
         for ((number, job), load) in many {
             if let Some(which) = overuse::find_task_limit(job.limits.processes, load.tasks) {
-                self.end(*number, job, which, load);
+                self.end(*number, job, which);
             }
         }
         let mut cpu_use = CpuUse::None;
@@ -412,7 +399,7 @@ impl SharedRegistry {
                 }
             });
             if let Err(which) = found {
-                self.end(*number, job, which, load);
+                self.end(*number, job, which);
             }
         }
         cpu_use
@@ -421,12 +408,14 @@ impl SharedRegistry {
     /// Tells a job's actor that the job exceeded this limit. A job that harms others is stopped here at
     /// once: beside a fork bomb it may take long until the actor gets a processor, or a thread to end
     /// the job.
-    fn end(&self, number: u64, job: &WatchedJob, which: LimitKind, load: &TreeLoad) {
+    fn end(&self, number: u64, job: &WatchedJob, which: LimitKind) {
         self.with_job(number, |job| job.standing = WatchState::Ending);
         // The actor hears of the limit before it hears of the leader's end, so the limit is the outcome.
         job.actor.send(JobMsg::LimitHit(which));
         if is_urgent(which) {
-            job.tree.stop_growth(load);
+            let cause = Outcome::Limit { which }.to_cause();
+            // A shim that is gone has no processes.
+            job.tree.stop(SIGKILL, Duration::ZERO, cause).ok();
         }
     }
 }
@@ -466,7 +455,6 @@ mod tests {
     use crate::ids::JobId;
     use crate::job::tests::{LONG, ParentActor, page, settings, spec};
     use crate::job::{JobHandle, SharedJobSettings, create_job};
-    use crate::outcome::LimitKind;
     use crate::outcome::{JobEnding, Outcome};
     use crate::spec::JobSpec;
 
@@ -623,7 +611,7 @@ while True: signal.pause()'";
         let (number, copy) = watched(&job, &watchdog);
         let count = || {
             // With a cgroup, the cgroup would be read instead.
-            let size = copy.tree.tasks_in_session(&process::count_processes_by_session());
+            let size = copy.tree.count_members(u64::MAX);
             assert_eq!(size, 31);
             watchdog.handle.shared.judge_quick_count(
                 number,

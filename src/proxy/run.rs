@@ -25,7 +25,7 @@ use super::session::{ClientLine, Event, ProxyAction, ProxySession, ServerLine};
 use crate::client::{ClientError, ServerClient, UpgradedStream};
 use crate::lines::{InputLine, UPGRADE_PROTOCOL, read_line};
 use crate::private_files::{PrivateDirError, Symlinks, ensure_private_dir, explain_symlink_error};
-use crate::process::{DetachedLaunch, DetachedProcesses};
+use crate::process::{DetachedLaunch, DetachedProcess};
 use crate::telemetry::events;
 
 /// The capacity of each channel of lines: one, since a line may be long.
@@ -477,7 +477,6 @@ pub struct ServerLaunch {
     pub env: Vec<(OsString, OsString)>,
     /// The directory of its log, and of the lock that lets only one proxy start it.
     pub data_dir: PathBuf,
-    pub starter: DetachedProcesses,
 }
 
 /// The reason why a server could not be started on demand.
@@ -517,7 +516,7 @@ impl ServerLaunch {
             env: &self.env,
             output: &log.file,
         };
-        let mut server = self.starter.start(&launch).map_err(ServerStartError::Spawn)?;
+        let server = DetachedProcess::start(&launch).map_err(ServerStartError::Spawn)?;
         events::server_started_on_demand(server.pid(), &log.path);
         let deadline = Instant::now() + START_TIMEOUT;
         while Instant::now() < deadline {

@@ -15,7 +15,9 @@ use super::registry::{FindError, FreedJob, Registry, Retention, freed_record};
 use super::root_supervisor::{Address, Handover, SupervisorAddress};
 use super::usage::{ActivityChange, CpuMeasurement, JobActivity, SlotDemand, Spending};
 use crate::ids::{JobId, TenantId};
-use crate::job::{self, JobGuard, JobHandle, JobStatus, SharedJobSettings, StopRequest};
+use crate::job::{
+    self, JobGuard, JobHandle, JobStatus, SharedJobSettings, StopReceipt, StopRequest,
+};
 use crate::journal::{Journal, JournalTicket};
 use crate::outcome::StopBy;
 use crate::output::{LogCompressor, Shortage};
@@ -51,6 +53,9 @@ pub(super) struct AcceptedJob {
     pub(super) record: Option<JournalTicket>,
 }
 
+/// A job that is to end, and the receipt of the request if the job runs.
+pub(super) type StopAnswer = (JobHandle, Option<StopReceipt>);
+
 /// Each message is answered at once; none waits for a job.
 #[derive(Debug)]
 pub(super) enum SupervisorMsg {
@@ -61,7 +66,7 @@ pub(super) enum SupervisorMsg {
     /// Sent by the handle: the jobs of one tenant, or of all, newest first.
     List(Option<TenantId>, RpcReplyPort<Vec<JobHandle>>),
     /// Sent by the handle. The reply comes once the stop has begun.
-    Stop(JobId, StopRequest, RpcReplyPort<Result<JobHandle, FindError>>),
+    Stop(JobId, StopRequest, RpcReplyPort<Result<StopAnswer, FindError>>),
     Place(JobId, RpcReplyPort<Option<QueuePosition>>),
     /// Sent by the service at shutdown.
     Close(RpcReplyPort<Vec<JobHandle>>),
@@ -348,15 +353,16 @@ impl Supervision {
         }
     }
 
-    fn stop(&mut self, id: JobId, request: StopRequest) -> Result<JobHandle, FindError> {
+    fn stop(&mut self, id: JobId, request: StopRequest) -> Result<StopAnswer, FindError> {
         let job = self.registry.find(id)?.clone();
+        let mut receipt = None;
         if self.queue.withdraw(id) {
             self.end_waiting(id, request.by);
         } else if request.by != StopBy::NoSlot {
             // A job that got its slot at the last moment runs.
-            job.stop(request);
+            receipt = Some(job.stop(request));
         }
-        Ok(job)
+        Ok((job, receipt))
     }
 
     fn end_waiting(&mut self, id: JobId, by: StopBy) {

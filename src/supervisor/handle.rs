@@ -130,7 +130,12 @@ impl Supervisor {
     pub async fn stop(&self, id: JobId, request: StopRequest) -> Result<JobHandle, FindError> {
         let stopped =
             self.supervisor_address.ask(|reply| SupervisorMsg::Stop(id, request, reply)).await;
-        stopped.unwrap_or(Err(FindError::Unavailable { id }))
+        let (job, receipt) = stopped.unwrap_or(Err(FindError::Unavailable { id }))?;
+        // From then on the stop is carried out whatever happens to this server.
+        if let Some(receipt) = receipt {
+            receipt.given().await;
+        }
+        Ok(job)
     }
 
     /// Returns the position of a waiting job; `None` once it has started.

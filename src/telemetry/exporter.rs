@@ -742,8 +742,6 @@ mod tests {
             events::store_limit_set(1000);
             events::output_dropped(JOB, DropReason::StoreFull);
             events::job_freed(JOB, FreedReason::Age, 4);
-            events::orphans_reaped(2);
-            events::unattributed_processes_ended(1);
             events::actor_failed(ActorKind::Job, &"boom");
             events::operation_started("tools/call", None).finish(Some(ErrorType::Tool));
             events::http_refused(HttpRefusalReason::Origin);

@@ -503,20 +503,12 @@ family! {
     /// Metrics of the server process.
     mod process = "The server process";
 
-    /// Orphaned processes of ended jobs that were reaped.
-    Counter ORPHANS = "shellyard_orphans_reaped_total";
-    /// Jobs whose out-of-memory score could not be raised above the server's score.
-    Counter OOM_SCORE_FAILURES = "shellyard_oom_score_failures_total";
     /// Entries of the audit log that could not be written.
     Counter AUDIT_FAILURES = "shellyard_audit_failures_total";
-    /// Restarts of the guardian process after it died.
-    Counter GUARDIAN_RESTARTS = "shellyard_guardian_restarts_total";
     /// Log lines that were dropped because nobody read stderr.
     Counter LOG_DROPPED = "shellyard_log_lines_dropped_total";
     /// CPU time of the server, without its jobs.
     Counter CPU = "process_cpu_seconds_total";
-    /// Processes of unknown origin that were ended with the last job that could have started them.
-    Counter UNATTRIBUTED_ENDED = "shellyard_unattributed_processes_ended_total";
     /// Resident memory of the server, without its jobs.
     Gauge RESIDENT = "process_resident_memory_bytes";
     /// Virtual memory of the server, without its jobs.

@@ -1,11 +1,8 @@
-//! Actors as the metrics show them, and the guardian process.
+//! Actors as the metrics show them.
 
-use std::fs;
-
-use rustix::process::Signal;
 use serde_json::json;
 
-use crate::harness::{Launch, Marker, TestServer, eventually, eventually_some, signal};
+use crate::harness::{Launch, Marker, eventually};
 
 const ALIVE: &str = "shellyard_actors";
 const MAILBOX: &str = "shellyard_actor_mailbox_messages";
@@ -51,29 +48,4 @@ fn actors_and_their_messages_are_counted_and_nothing_stays_behind() {
     for counter in ["shellyard_actor_failures_total", "shellyard_actor_restarts_total"] {
         assert_eq!(of_both(&text, counter), [0.0, 0.0]);
     }
-}
-
-/// The guardian of this server: its command line ends with the server's number.
-fn guardian(server: &TestServer) -> Option<i32> {
-    let end = format!("\0{}\0", server.pid());
-    let is_guardian = |pid: &i32| {
-        let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let words = String::from_utf8_lossy(&words);
-        words.contains("\0__guardian\0") && words.contains(&end)
-    };
-    let entries = fs::read_dir("/proc").expect("/proc is there");
-    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    pids.into_iter().find(is_guardian)
-}
-
-#[test]
-fn a_guardian_that_dies_is_renewed() {
-    let mut server = Launch::stdio().structured().start();
-    server.run("true");
-    let first = eventually_some("it has a guardian", || guardian(&server));
-    signal(first, Signal::KILL);
-    server.expect_log("guardian process died and was restarted");
-    // While it is being born it has no command line.
-    eventually("it has a new guardian", || guardian(&server).is_some_and(|pid| pid != first));
-    assert_eq!(server.run("echo still here")["output"], "still here\n");
 }

@@ -1,10 +1,8 @@
 //! Processes that leave their job in every way we know end with it, however it ends.
 //!
 //! One job per cell starts a process in each way: with its own session, without parent, variables,
-//! files or limits of the job. What can be told of such a process depends on the host: a cgroup or a
-//! namespace of the job holds it; else the server has to know whom it has adopted.
+//! files or limits of the job. All of them stay below the shim of their job, whatever the host offers.
 
-use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::panic::resume_unwind;
@@ -186,8 +184,7 @@ impl Cell {
         run.is_ok_and(|run| run.status.success())
     }
 
-    /// Starts a job that leaves a process behind in each way, and waits until all are there and the
-    /// server has seen them.
+    /// Starts a job that leaves a process behind in each way, and waits until all are there.
     #[track_caller]
     fn start_job(&self, server: &mut TestServer) -> (u64, Vec<Marker>) {
         self.try_job(server, 600).expect("it runs for longer than the test waits")
@@ -216,12 +213,7 @@ impl Cell {
         let job = server.call("run_command", arguments).ok().job();
         let limit = Instant::now() + Duration::from_secs(timeout_s).min(DEADLINE);
         while Instant::now() < limit {
-            let noted = recorded(self.temporary.path());
-            let is_noted = |pid: &i32| noted.contains(pid);
-            let is_there = |marker: &Marker| {
-                !final_programs(marker).is_empty() && marker.alive().iter().all(is_noted)
-            };
-            if markers.iter().all(is_there) {
+            if !markers.iter().any(|marker| final_programs(marker).is_empty()) {
                 return Some((job, markers));
             }
             thread::sleep(Duration::from_millis(20));
@@ -253,16 +245,6 @@ fn final_programs(marker: &Marker) -> Vec<i32> {
     // A shell that became another `sleep` in between has the marker no more.
     let alive = marker.alive();
     settled.into_iter().filter(|pid| alive.contains(pid)).collect()
-}
-
-/// The processes in the records of all servers with this directory for temporary files.
-fn recorded(temporary: &Path) -> HashSet<i32> {
-    let below = |dir: &Path| fs::read_dir(dir).into_iter().flatten().flatten().map(|it| it.path());
-    let records = below(temporary).flat_map(|users| below(&users).collect::<Vec<_>>());
-    let texts = records.filter_map(|server| fs::read_to_string(server.join("processes")).ok());
-    let texts: Vec<String> = texts.collect();
-    let lines = texts.iter().flat_map(|text| text.lines().skip(2));
-    lines.filter_map(|line| line.split(' ').next()?.parse().ok()).collect()
 }
 
 #[track_caller]
@@ -316,7 +298,7 @@ fn whatever_left_its_job_ends_with_the_server_by_sigterm() {
 #[test]
 fn whatever_left_its_job_ends_after_a_server_that_was_killed() {
     Cell::for_all(|cell| {
-        // The first has a keeper, the second a guardian.
+        // The first process is a keeper, the second a server.
         for launch in [Launch::http as fn() -> Launch, Launch::stdio] {
             let mut server = cell.start(launch());
             let (_, markers) = cell.start_job(&mut server);
@@ -326,6 +308,55 @@ fn whatever_left_its_job_ends_after_a_server_that_was_killed() {
                 marker.wait_gone();
             }
         }
+    });
+}
+
+#[test]
+fn whatever_left_its_job_ends_with_the_keeper_of_a_stdio_server_and_so_does_the_server() {
+    Cell::for_all(|cell| {
+        let mut server = cell.start(Launch::stdio());
+        let (_, markers) = cell.start_job(&mut server);
+        signal(i32::try_from(server.keeper_pid()).expect("a pid fits"), Signal::KILL);
+        server.wait_exit();
+        for marker in &markers {
+            marker.wait_gone();
+        }
+    });
+}
+
+#[test]
+fn whatever_left_its_job_ends_when_the_server_is_killed_with_its_keeper() {
+    Cell::for_all(|cell| {
+        for launch in [Launch::http as fn() -> Launch, Launch::stdio] {
+            let mut server = cell.start(launch());
+            let (_, markers) = cell.start_job(&mut server);
+            server.kill_with_keeper();
+            for marker in &markers {
+                marker.wait_gone();
+            }
+        }
+    });
+}
+
+#[test]
+fn whatever_left_its_job_ends_when_the_shim_of_the_job_is_killed_and_the_others_go_on() {
+    Cell::for_all(|cell| {
+        let mut server = cell.start(Launch::http());
+        let (job, markers) = cell.start_job(&mut server);
+        let shims = server.shims();
+        let [shim] = &*shims else { panic!("one for the job: {shims:?}") };
+        let other = Marker::new();
+        let second = server.start(&format!("sleep {other}; exit 3"));
+        other.wait_alive();
+        signal(i32::try_from(*shim).expect("a pid fits"), Signal::KILL);
+        let ended = server.wait_finished(job);
+        assert_eq!(ended["outcome"], "lost", "{ended}");
+        for marker in &markers {
+            marker.wait_gone();
+        }
+        assert_eq!(other.sleeping(), 1, "another job goes on");
+        server.call("stop_jobs", json!({"jobs": [second], "grace_s": 1})).ok();
+        assert_eq!(server.wait_finished(second)["outcome"], "stopped");
     });
 }
 
@@ -444,52 +475,6 @@ fn processes_whose_main_thread_has_ended_end_by_stop_and_after_a_server_that_was
     }
 }
 
-/// The guardian of this server: its command line has the server's number.
-fn guardian(server: &TestServer) -> Option<i32> {
-    let end = format!("\0{}\0", server.pid());
-    let is_guardian = |pid: &i32| {
-        let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let words = String::from_utf8_lossy(&words);
-        words.contains("\0__guardian\0") && words.contains(&end)
-    };
-    let entries = fs::read_dir("/proc").expect("/proc is there");
-    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    pids.into_iter().find(is_guardian)
-}
-
-/// Kills a server together with its guardian or its keeper.
-#[track_caller]
-fn kill_with_helper(server: &mut TestServer, has_keeper: bool) {
-    if has_keeper {
-        server.kill_with_keeper();
-        return;
-    }
-    let guardian = eventually_some("it has a guardian", || guardian(server));
-    // Stopped first, so that it does not see the server's end.
-    signal(guardian, Signal::STOP);
-    server.signal(Signal::KILL);
-    server.wait_exit();
-    signal(guardian, Signal::KILL);
-}
-
-#[test]
-fn the_next_server_ends_what_was_left_by_one_that_was_killed_with_its_guardian() {
-    for (user, launch, has_keeper) in [
-        (User::Same, Launch::stdio as fn() -> Launch, false),
-        (User::Same, Launch::http, true),
-        (User::Nobody, Launch::http, true),
-    ] {
-        let cell = Cell::without_cgroup(user);
-        let mut server = cell.start(launch());
-        let (_, markers) = cell.start_job(&mut server);
-        kill_with_helper(&mut server, has_keeper);
-        assert!(markers.iter().all(|marker| !marker.alive().is_empty()), "nobody ended them");
-        let mut next = cell.start(launch());
-        assert_gone(&markers, "before the next server answers");
-        next.assert_alive();
-    }
-}
-
 /// Leaves a process behind that carries no sign of its job.
 fn shed(marker: &Marker) -> String {
     format!(
@@ -499,59 +484,22 @@ fn shed(marker: &Marker) -> String {
 }
 
 #[test]
-fn a_process_of_unknown_origin_ends_with_the_last_job_that_may_own_it_and_is_named_until_then() {
+fn a_process_without_any_sign_of_its_job_ends_with_it_and_not_with_another() {
     let cell = Cell::without_cgroup(User::Same);
     let mut server = cell.start(Launch::http());
-    let unattributed = "shellyard_unattributed_processes_ended_total";
-    let other = Marker::new();
-    let second = server.start(&format!("sleep {other}"));
-    other.wait_alive();
-    let mut tries = (0..20).map(|_| {
-        let own = Marker::new();
-        let first = server.start(&shed(&own));
-        let pid = eventually_some("it is left behind", || final_programs(&own).first().copied());
-        let stopped = server.call("stop_jobs", json!({"jobs": [first], "grace_s": 1})).ok();
-        let stopped = stopped.only_job().clone();
-        assert_eq!(stopped["outcome"], "stopped", "{stopped}");
-        (own, pid, stopped)
-    });
-    // A scan that saw the process before it shed all signs knows its job, with which it ends.
-    let stays = |own: &Marker| {
-        (0..10).all(|_| {
-            thread::sleep(Duration::from_millis(50));
-            !own.alive().is_empty()
-        })
-    };
-    let (own, pid, stopped) = tries.find(|(own, _, _)| stays(own)).expect("one of unknown origin");
-    let before = server.metric(unattributed);
-    assert_eq!(stopped["background_pids"], json!([pid]), "{stopped}");
-    assert_eq!(stopped["killed"], "sent SIGTERM", "not seen to be empty: {stopped}");
-    assert_eq!(own.alive(), [pid], "the second job may own it");
-    let stopped = server.call("stop_jobs", json!({"jobs": [second], "grace_s": 1})).ok();
-    let stopped = stopped.only_job().clone();
-    assert_eq!(stopped["killed"], "tree ended (SIGTERM)", "{stopped}");
-    assert_eq!(own.alive(), Vec::<i32>::new());
-    eventually("it is counted", || server.metric(unattributed) > before);
-    server.expect_log("processes of unknown origin were ended");
-}
-
-#[test]
-fn a_process_of_unknown_origin_is_named_after_a_job_that_exits_by_itself() {
-    let cell = Cell::without_cgroup(User::Same);
-    let mut server = cell.start(Launch::stdio());
-    let other = Marker::new();
-    let second = server.start(&format!("sleep {other}"));
-    other.wait_alive();
-    // A scan may see the process before it sheds all signs; then it is a survivor of its job.
-    for _ in 0..8 {
-        let own = Marker::new();
-        let ended = server.run(&shed(&own).replace("sleep 3000", "sleep 1"));
-        assert_eq!(ended["outcome"], "exited", "{}", ended.0);
-        assert_eq!(ended["background_pids"], json!(own.alive()), "{}", ended.0);
-        assert!(!own.alive().is_empty());
-        server.call("stop_jobs", json!({"jobs": [ended.job()], "grace_s": 1})).ok();
+    let (own, other) = (Marker::new(), Marker::new());
+    let first = server.start(&shed(&own));
+    let second = server.start(&shed(&other));
+    for marker in [&own, &other] {
+        eventually("it is left behind", || !final_programs(marker).is_empty());
     }
-    server.call("stop_jobs", json!({"jobs": [second], "grace_s": 1})).ok();
+    let stopped = server.call("stop_jobs", json!({"jobs": [first], "grace_s": 1})).ok();
+    assert_tree_ended(stopped.only_job(), "stopped");
+    assert_eq!(own.alive(), Vec::<i32>::new());
+    assert_eq!(other.sleeping(), 1, "it belongs to the second job");
+    let stopped = server.call("stop_jobs", json!({"jobs": [second], "grace_s": 1})).ok();
+    assert_tree_ended(stopped.only_job(), "stopped");
+    assert_eq!(other.alive(), Vec::<i32>::new());
 }
 
 #[test]
@@ -559,12 +507,16 @@ fn a_survivor_without_any_sign_of_its_job_is_listed_and_can_be_stopped() {
     for user in [User::Same, User::Nobody] {
         let cell = Cell::without_cgroup(user);
         let mut server = cell.start(Launch::stdio());
-        let marker = Marker::new();
+        let (marker, other) = (Marker::new(), Marker::new());
+        let second = server.start(&format!("sleep {other}"));
+        other.wait_alive();
         let text = shed(&marker).replace("sleep 3000", "echo done");
         let ended = server.run(&text);
         marker.wait_alive();
         assert_eq!(ended["background_pids"], json!(marker.alive()), "{}", ended.0);
         server.call("stop_jobs", json!({"jobs": [ended.job()], "grace_s": 1})).ok();
         assert_eq!(marker.alive(), Vec::<i32>::new());
+        assert_eq!(other.sleeping(), 1, "another job goes on");
+        server.call("stop_jobs", json!({"jobs": [second], "grace_s": 1})).ok();
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::json;
 
-use crate::harness::{Launch, Marker, TestServer, eventually};
+use crate::harness::{Launch, Marker, children_of, eventually};
 
 #[test]
 fn a_job_inherits_no_descriptor_but_its_streams() {
@@ -42,34 +42,27 @@ fn a_job_has_no_terminal_to_prompt_on() {
     assert!(!reply["output"].to_string().contains("had one"), "{}", reply.0);
 }
 
-fn open_descriptors(server: &TestServer) -> usize {
-    fs::read_dir(format!("/proc/{}/fd", server.server_pid())).expect("the server runs").count()
-}
-
-/// Children of the server that ended and were not reaped.
-fn zombies(server: &TestServer) -> usize {
-    let parent = server.server_pid().to_string();
-    let stats = fs::read_dir("/proc").expect("/proc is there").flatten();
-    stats
-        .filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok())
-        .filter(|stat| {
-            let after = stat.rsplit(") ").next().unwrap_or_default();
-            let mut fields = after.split(' ');
-            fields.next() == Some("Z") && fields.next() == Some(parent.as_str())
-        })
-        .count()
+fn open_descriptors(pid: u32) -> usize {
+    fs::read_dir(format!("/proc/{pid}/fd")).expect("it runs").count()
 }
 
 #[test]
-fn finished_jobs_leave_no_descriptors_and_no_zombies() {
+fn finished_jobs_leave_no_descriptors_and_no_processes() {
     let mut server = Launch::stdio().structured().start();
     server.run("echo first");
-    let before = open_descriptors(&server);
+    let ours = [server.server_pid(), server.keeper_pid()];
+    eventually("the first shim has ended", || server.shims().is_empty());
+    let before = ours.map(open_descriptors);
     for number in 0..60 {
         server.run(&format!("echo {number}; (true &)"));
     }
-    eventually("descriptors are closed", || open_descriptors(&server) <= before + 5);
-    eventually("every child is reaped", || zombies(&server) == 0);
+    // Zombies are children, too.
+    eventually("the keeper has no child", || children_of(ours[1]).is_empty());
+    assert_eq!(children_of(ours[0]), [ours[1]], "the keeper is the only child of the server");
+    eventually("descriptors are closed", || {
+        let now = ours.map(open_descriptors);
+        now[0] <= before[0] + 5 && now[1] <= before[1]
+    });
 }
 
 #[test]

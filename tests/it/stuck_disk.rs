@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::harness::{
-    HttpConnection, HttpRequest, Launch, Sandbox, TestServer, bytes_of, eventually,
-    eventually_some, output_of, private_dir, run_program, signal, text,
+    HttpConnection, HttpRequest, Launch, Sandbox, TestServer, bytes_of, children_of, eventually,
+    eventually_some, oom_score_of, output_of, private_dir, run_program, signal, text,
 };
 
 /// More jobs than threads may wait for the disk.
@@ -271,19 +271,6 @@ fn a_disk_that_is_dead_holds_only_those_who_need_it() {
     }
 }
 
-fn score_of(pid: u32) -> Option<i32> {
-    fs::read_to_string(format!("/proc/{pid}/oom_score_adj")).ok()?.trim().parse().ok()
-}
-
-/// The children of a process, whichever of its threads created them.
-fn children_of(pid: u32) -> Vec<u32> {
-    let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("it runs").flatten();
-    let children = threads.filter_map(|it| fs::read_to_string(it.path().join("children")).ok());
-    let numbers = children
-        .flat_map(|text| text.split_whitespace().flat_map(str::parse).collect::<Vec<u32>>());
-    numbers.collect()
-}
-
 #[test]
 fn a_program_that_does_not_load_leaves_the_out_of_memory_score_of_the_server_as_it_was() {
     let dir = private_dir();
@@ -294,14 +281,19 @@ fn a_program_that_does_not_load_leaves_the_out_of_memory_score_of_the_server_as_
     fs::set_permissions(&shell, PermissionsExt::from_mode(0o755)).expect("it is ours");
     let config = format!("[job]\nshell = {shell:?}\n[confinement]\nprofile = \"none\"\n");
     let mut shellyard = Launch::http().structured().config(&config).start();
-    let own = score_of(shellyard.server_pid()).expect("the kernel has scores");
+    let [server, keeper] = [shellyard.server_pid(), shellyard.keeper_pid()];
+    let own = oom_score_of(server).expect("the kernel has scores");
     let disk = DeadDisk::over(disk);
     shellyard.call("run_command", json!({"command": "true", "wait_s": 0})).ok();
-    let server = shellyard.server_pid();
-    let is_loading =
-        || children_of(server).into_iter().any(|pid| score_of(pid).is_some_and(|it| it > own));
+    let has_higher_score = |pid: u32| oom_score_of(pid).is_some_and(|score| score > own);
+    let is_loading = || {
+        let mut leaders = shellyard.shims().into_iter().flat_map(children_of);
+        leaders.any(has_higher_score)
+    };
     eventually("the program is being loaded", is_loading);
-    eventually("the score of the server is as before", || score_of(server) == Some(own));
+    for pid in [server, keeper] {
+        eventually("their scores are as before", || oom_score_of(pid) == Some(own));
+    }
     assert!(is_loading(), "it still is");
     drop(disk);
 }

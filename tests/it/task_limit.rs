@@ -17,15 +17,17 @@ use crate::harness::{
 /// Longer than a thread of the runtime that may block is kept by default.
 const IDLE: Duration = Duration::from_secs(11);
 
-/// Limits the tasks of the server's user as the server runs; `None` is the most that it may have.
+/// Limits the tasks of the server's user as server and keeper run; `None` is the most that they may have.
 fn limit_tasks(server: &TestServer, most: Option<u64>) {
     // The server has the hard limit that we have.
     let most = most.or(getrlimit(Resource::Nproc).maximum);
     let most = most.map_or("unlimited".to_owned(), |most| most.to_string());
-    let (pid, limit) = (server.server_pid().to_string(), format!("--nproc={most}:"));
-    let words = [without_privileges(), &["prlimit", "--pid", &pid, &limit]].concat();
-    let set = Command::new(words[0]).args(&words[1..]).status();
-    assert!(set.expect("prlimit runs").success());
+    for pid in [server.server_pid(), server.keeper_pid()] {
+        let (pid, limit) = (pid.to_string(), format!("--nproc={most}:"));
+        let words = [without_privileges(), &["prlimit", "--pid", &pid, &limit]].concat();
+        let set = Command::new(words[0]).args(&words[1..]).status();
+        assert!(set.expect("prlimit runs").success());
+    }
 }
 
 #[track_caller]

@@ -3,7 +3,6 @@
 #[path = "../../../tests/it/confined/remains.rs"]
 mod remains;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::LazyLock;
 use std::thread;
@@ -25,7 +24,6 @@ use tokio::runtime::Runtime;
 
 use crate::floor::{PATH, shell};
 use crate::report::Row;
-use crate::server::BINARY;
 use crate::stats::median;
 
 /// The host of this process.
@@ -108,7 +106,8 @@ struct ConfinedServer {
 
 impl ConfinedServer {
     fn open() -> Self {
-        host().spawner().start_from_program(Path::new(BINARY)).expect("a spawner");
+        // With it comes the keeper.
+        host();
         let place = TempDir::new().expect("a temporary directory");
         let [scratch, workspace] = ["scratch", "workspace"].map(|name| place.path().join(name));
         for path in [&scratch, &workspace] {
@@ -138,17 +137,17 @@ impl ConfinedServer {
         kinds.iter().zip(ours).map(row).collect()
     }
 
-    /// Returns what this many jobs left behind, and the growth of the spawner.
+    /// Returns what this many jobs left behind, and the growth of the keeper.
     fn remains(&self, kinds: &[Kind], jobs: usize) -> [Row; 2] {
         self.run_many(kinds, WARM_UP);
         let before = self.wait_until_settled();
         self.run_many(kinds, jobs);
         let after = self.wait_until_settled();
         let left = after.beyond(&before) as f64;
-        let memory = format!("memory of the spawner after {jobs} jobs");
+        let memory = format!("memory of the keeper after {jobs} jobs");
         [
             Row::new(format!("left of {jobs} confined jobs"), "things", left),
-            Row::new(memory, "KiB", after.spawner_kib as f64).beside(before.spawner_kib as f64),
+            Row::new(memory, "KiB", after.keeper_kib as f64).beside(before.keeper_kib as f64),
         ]
     }
 
@@ -156,7 +155,6 @@ impl ConfinedServer {
     fn wait_until_settled(&self) -> Remains {
         let mut found = Remains::find(self.place.path());
         loop {
-            host().reap_orphans();
             thread::sleep(PAUSE);
             let again = Remains::find(self.place.path());
             if again == found {
@@ -172,10 +170,9 @@ impl ConfinedServer {
     }
 
     fn launch(&self, kind: &Kind) -> ProcessLaunch {
-        let marker = host().tag().new_marker(1);
         ProcessLaunch {
             command: CommandLine::new_direct("sh", ["-c", ":"]),
-            env: vec![EnvVariable::new("PATH", PATH).expect("a variable"), marker],
+            env: vec![EnvVariable::new("PATH", PATH).expect("a variable")],
             cwd: self.places.workspace[0].as_path().into(),
             stdin: LaunchStdin::Null,
             streams: StreamMode::Separate,
@@ -185,6 +182,7 @@ impl ConfinedServer {
                 paths: Arc::clone(&self.places),
             },
             keep_as: None,
+            deadline: None,
         }
     }
 
@@ -192,8 +190,8 @@ impl ConfinedServer {
         let status = self.runtime.block_on(async {
             let mut process = host().spawn(launch).expect("a process");
             process.stdout.read_to_end(&mut Vec::new()).await.expect("output");
-            let exit = process.leader.wait().await.expect("an end");
-            assert_eq!(process.tree.survivors_after_exit(), [0; 0]);
+            let exit = process.events.wait().await.expect("an end");
+            assert!(process.tree.is_over());
             exit.status
         });
         assert_eq!(status, ExitKind::Code(0));

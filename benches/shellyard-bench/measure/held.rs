@@ -15,6 +15,8 @@ use memchr::memmem;
 
 /// The number of jobs that has goals.
 const JUDGED: usize = 1_000;
+/// The name of the process that is the parent of a job.
+const SHIM: &str = "shellyard-shim";
 /// Connections over which they are started.
 const STARTERS: usize = 16;
 
@@ -28,7 +30,6 @@ pub(crate) fn measure(bench: &Bench) -> Measured {
     let mut yards = ServerPair { empty: empty.client(), full: full.client() };
     // What is made once, at the first job, is no cost of a job.
     block(bench.scale.block, || echo(&mut yards.full));
-    let own = full.processes();
     let (mut rows, mut calls, mut starts) = (Vec::new(), Vec::new(), Vec::new());
     for held in bench.scale.held.iter().copied() {
         // Of each step by itself: the short calls beside the last one are known to the server as well.
@@ -44,7 +45,7 @@ pub(crate) fn measure(bench: &Bench) -> Measured {
         rows.push(Row::new(start, "ms", started.each_ms));
         starts.push((held as f64, started.each_ms));
         let look = ServerResources::at(&full);
-        let idle = idle_percent(&own, bench.scale.idle_ms);
+        let idle = idle_percent(&full.processes(), bench.scale.idle_ms);
         let (beside, alone) = yards.calls(bench);
         rows.extend(look.rows(&before, held, started.new));
         rows.push(idle_row(held, idle));
@@ -101,9 +102,10 @@ fn wait_until_settled(client: &mut HttpClient) -> usize {
     }
 }
 
-/// The resources of the server's own process.
+/// The resources of the server's own process, and the memory of its shims.
 struct ServerResources {
     rss_kb: f64,
+    shims_kb: f64,
     anonymous_kb: f64,
     files: f64,
     threads: f64,
@@ -112,15 +114,18 @@ struct ServerResources {
 impl ServerResources {
     fn at(server: &HttpServer) -> Self {
         let usage = server.usage();
+        let processes = server.processes();
+        let shims = processes.iter().filter(|process| process.name() == SHIM);
         Self {
             rss_kb: usage.rss_kb(),
+            shims_kb: shims.map(Usage::proportional_kb).sum(),
             anonymous_kb: usage.anonymous_kb(),
             files: usage.files(),
             threads: usage.threads(),
         }
     }
 
-    fn rows(&self, before: &Self, held: usize, new: usize) -> [Row; 4] {
+    fn rows(&self, before: &Self, held: usize, new: usize) -> [Row; 5] {
         let each = |what: &str, unit, now: f64, then: f64| {
             let what = format!("{held} running jobs: {what} of each");
             Row::new(what, unit, (now - then) / new as f64)
@@ -128,6 +133,7 @@ impl ServerResources {
         let at = |row: Row, goal| row.goal_at(held, JUDGED, Goal::AtMost(goal));
         [
             at(each("memory", "KB", self.rss_kb, before.rss_kb), 24.0),
+            each("memory of the shim", "KB", self.shims_kb, before.shims_kb),
             each("allocated memory", "KB", self.anonymous_kb, before.anonymous_kb),
             each("open files", "files", self.files, before.files),
             // A few for all of them are none for each.
@@ -136,7 +142,7 @@ impl ServerResources {
     }
 }
 
-/// CPU time of the server and its helpers while nothing is asked. Of the threads that are there at the
+/// CPU time of the server, its keeper and all jobs while nothing is asked. Of the threads that are there at the
 /// end: one that has ended would take all that it ever used out of the sum.
 fn idle_percent(own: &[Usage], idle_ms: u64) -> f64 {
     let look = || own.iter().flat_map(Usage::thread_cpu_ms).collect::<HashMap<_, _>>();

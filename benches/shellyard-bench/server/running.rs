@@ -52,9 +52,9 @@ impl Running {
         Usage::new(pid.unwrap_or_else(|| self.child.id()))
     }
 
-    /// The server's processes: itself and, while no job runs, its helpers.
+    /// The processes of the server: itself, its keeper, and those of the jobs that run.
     pub(crate) fn processes(&self) -> Vec<Usage> {
-        self.usage().with_descendants()
+        Usage::new(self.child.id()).with_descendants()
     }
 
     /// The file system that it spills to.

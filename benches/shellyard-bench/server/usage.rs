@@ -72,6 +72,20 @@ impl Usage {
         self.kb("smaps_rollup", "Anonymous:")
     }
 
+    /// Memory, with the shared pages divided by the number of processes that share them; 0 once it is
+    /// gone.
+    pub(crate) fn proportional_kb(&self) -> f64 {
+        let text = fs::read_to_string(self.path("smaps_rollup")).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("Pss:"));
+        let number = line.and_then(|line| line.trim().strip_suffix("kB")?.trim_end().parse().ok());
+        number.map_or(0.0, |kib: f64| kib * 1.024)
+    }
+
+    /// The name of the process; empty once it is gone.
+    pub(crate) fn name(&self) -> String {
+        fs::read_to_string(self.path("comm")).unwrap_or_default().trim_end().to_owned()
+    }
+
     /// Number of open files.
     pub(crate) fn files(&self) -> f64 {
         self.entries("fd").count() as f64

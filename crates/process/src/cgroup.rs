@@ -25,13 +25,13 @@ use rustix::process::{Pid, getpid};
 
 use crate::confinement::ResourceLimits;
 use crate::job_cgroup::{
-    CgroupReaper, IdleCgroups, JobCgroup, SavedCgroup, directories_in, members_below,
-    parse_cpu_stat, pids_below, try_remove_tree,
+    CgroupReaper, IdleCgroups, JobCgroup, SavedCgroup, directories_in, parse_cpu_stat,
+    try_remove_tree,
 };
 use crate::keeper::{CGROUP_FILE, KeeperClient};
 use crate::load::ProbeError;
 use crate::open_files;
-use crate::processes::{self, ProcStat, ProcessKey};
+use crate::processes::{self, ProcessKey};
 
 const PREFIX: &str = "shellyard-";
 const SERVER: &str = "server";
@@ -44,13 +44,13 @@ const UNTRIED: &str = "the system gave no file or memory to create one; try agai
 
 /// The cgroups of the jobs of this process, created when they are first needed. All hosts of a
 /// process share them, since a process is in one cgroup.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Cgroups {
     root: OnceLock<Result<CgroupRoot, String>>,
     /// Held while `root` is created.
     opening: Mutex<()>,
     /// The keeper of this server, under whose identity the cgroups are created.
-    keeper: Option<KeeperClient>,
+    keeper: KeeperClient,
 }
 
 /// The parent of all job cgroups. It is set up once, which shows what the host allows.
@@ -71,10 +71,9 @@ pub(crate) struct CgroupRoot {
 }
 
 impl Cgroups {
-    /// Creates the cgroups of a server that this keeper has started, or takes over those of an
-    /// earlier one.
-    pub(crate) fn new_kept(keeper: KeeperClient) -> Self {
-        Self { keeper: Some(keeper), ..Self::default() }
+    /// Creates the cgroups of a server with this keeper, or takes over those of an earlier one.
+    pub(crate) fn new(keeper: KeeperClient) -> Self {
+        Self { root: OnceLock::new(), opening: Mutex::default(), keeper }
     }
 
     /// Takes over the cgroup of a job that an earlier server started.
@@ -86,8 +85,7 @@ impl Cgroups {
     /// Kills and removes the cgroups of jobs that an earlier server left, except for those in
     /// `kept`. Call it before jobs are started.
     pub(crate) fn remove_jobs_except(&self, kept: &HashSet<PathBuf>) {
-        let keeper = self.keeper.as_ref();
-        if keeper.is_some_and(|keeper| keeper.generation() > 1)
+        if self.keeper.generation() > 1
             && let Ok(root) = self.root()
         {
             let jobs = directories_in(&root.dir).filter(|dir| job_number(dir).is_some());
@@ -117,7 +115,7 @@ impl Cgroups {
     /// Removes what was created for this process, if anything was. Call it at the end, when no job
     /// is left: later jobs get no cgroup. Blocks for a moment while the last processes leave.
     pub fn clean_up(&self) {
-        if self.keeper.as_ref().is_some_and(KeeperClient::is_handing_over) {
+        if self.keeper.is_handing_over() {
             return;
         }
         if let Some(Ok(root)) = self.root.get() {
@@ -163,45 +161,14 @@ impl Cgroups {
         if !open_files::has_files_to_spare() {
             return Err(ProbeError::NoResources);
         }
-        match &self.keeper {
-            Some(keeper) => CgroupRoot::open_kept(own_directory()?, keeper),
-            None => CgroupRoot::open(own_directory()?),
-        }
+        CgroupRoot::open_kept(own_directory()?, &self.keeper)
     }
-}
-
-/// Kills every process in the cgroups of the jobs of this server, which is this process or one that
-/// was in the same cgroup, and returns those that still exist. Empty if it had no such cgroups.
-pub(crate) fn kill_jobs_of(server: ProcessKey) -> Vec<ProcessKey> {
-    let Ok(own) = own_directory() else { return Vec::new() };
-    kill_jobs_below(&own, server)
 }
 
 /// Returns the name of the directory of this server. The start time is part of it: the pid alone
 /// may belong to another server by now.
 fn directory_name((pid, started): ProcessKey) -> String {
     format!("{PREFIX}{pid}-{started}")
-}
-
-/// Searches below `own` and beside it: helpers are where the server was started, or moved down with
-/// it.
-fn kill_jobs_below(own: &Path, server: ProcessKey) -> Vec<ProcessKey> {
-    let name = directory_name(server);
-    let is_server_tag = |dir: &Path| dir.file_name().is_some_and(|found| *found == *name);
-    let moved_down = own.parent().filter(|above| is_server_tag(above)).map(Path::to_owned);
-    let below = directories_in(own).filter(|dir| is_server_tag(dir));
-    let jobs = below.chain(moved_down).flat_map(|dir| directories_in(&dir));
-    let jobs = jobs.filter(|dir| dir.file_name().is_some_and(|name| name != SERVER));
-    let mut members = Vec::new();
-    for job in jobs {
-        // This also covers members that /proc does not show.
-        if !pids_below(&job).is_empty() {
-            // An older kernel has no such file; the caller ends the members that are left.
-            fs::write(job.join("cgroup.kill"), "1").ok();
-        }
-        members.extend(members_below(&job).iter().map(ProcStat::key));
-    }
-    members
 }
 
 /// Returns the number of a job's cgroup; `None` if it is not one.
@@ -214,12 +181,6 @@ fn refused(path: &Path, error: &io::Error) -> ProbeError {
 }
 
 impl CgroupRoot {
-    pub(crate) fn open(home: PathBuf) -> Result<Self, ProbeError> {
-        let own = processes::own_key();
-        let own = own.map_err(|error| ProbeError::new(&error, error.to_string()))?;
-        Self::create(home, own, CgroupReaper::default(), None)
-    }
-
     /// Takes over the cgroup of an earlier server of this keeper, or creates one and leaves a copy
     /// of its lock with the keeper. `own` is the cgroup of this process.
     fn open_kept(own: PathBuf, keeper: &KeeperClient) -> Result<Self, ProbeError> {
@@ -516,17 +477,19 @@ fn parse_cgroup2_mount(line: &str) -> Option<(&str, &str)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::HashSet;
-    use std::process::{Child, Command};
+impl CgroupRoot {
+    /// Creates one below this directory, for this process.
+    pub(crate) fn open(home: PathBuf) -> Result<Self, ProbeError> {
+        let own = processes::own_key().expect("/proc shows this process");
+        Self::create(home, own, CgroupReaper::default(), None)
+    }
+}
 
+#[cfg(test)]
+mod tests {
     use rustix::io::Errno;
 
     use super::*;
-
-    fn sleeper() -> Child {
-        Command::new("sleep").arg("1000").spawn().unwrap()
-    }
 
     /// A directory that looks like a cgroup, as far as plain files can.
     fn home(name: &str, controllers: &str, members: &str) -> PathBuf {
@@ -587,46 +550,6 @@ mod tests {
         let reaper = CgroupReaper::default();
         remove_stale(&home, &reaper);
         assert!(!dead.exists() && live.exists());
-        fs::remove_dir_all(home).unwrap();
-    }
-
-    #[test]
-    fn the_jobs_of_a_dead_server_are_found_and_no_other_processes() {
-        let home = home("jobs", "", "");
-        let dir = home.join("shellyard-77-5");
-        let children: Vec<Child> = (0..3).map(|_| sleeper()).collect();
-        let pids: Vec<u32> = children.iter().map(Child::id).collect();
-        let job = format!("{}\n{}\n", pids[0], pids[1]);
-        let below = format!("{}\n", pids[2]);
-        for (name, listed) in [("server", "1\n"), ("job-1", &job), ("job-1/below", &below)] {
-            fs::create_dir_all(dir.join(name)).unwrap();
-            fs::write(dir.join(name).join("cgroup.procs"), listed).unwrap();
-        }
-        let key = |pid: &u32| {
-            let pid = Pid::from_raw(pid.cast_signed()).unwrap();
-            processes::stat(pid).unwrap().key()
-        };
-        let members: HashSet<ProcessKey> = pids.iter().map(key).collect();
-        // A server with another pid, and a later one that got the same pid.
-        let others = ["shellyard-778-5", "shellyard-77-6", "shellyard-77"];
-        for other in others.map(|name| home.join(name).join("job-1")) {
-            fs::create_dir_all(&other).unwrap();
-            fs::write(other.join("cgroup.procs"), format!("{}\n", getpid())).unwrap();
-        }
-        let server = (Pid::from_raw(77).unwrap(), 5);
-        for own in [home.clone(), dir.join("server")] {
-            let found: HashSet<ProcessKey> = kill_jobs_below(&own, server).into_iter().collect();
-            assert_eq!(found, members, "{own:?}");
-        }
-        assert!(dir.join("job-1/cgroup.kill").exists());
-        assert!(!dir.join("server/cgroup.kill").exists());
-        for other in others {
-            assert!(!home.join(other).join("job-1/cgroup.kill").exists(), "{other}");
-        }
-        for mut child in children {
-            child.kill().unwrap();
-            child.wait().unwrap();
-        }
         fs::remove_dir_all(home).unwrap();
     }
 

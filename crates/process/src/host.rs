@@ -5,177 +5,100 @@ use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, getpid};
+use rustix::process::{Rlimit, getpid};
 use serde::{Deserialize, Serialize};
 
 use crate::cgroup::Cgroups;
-use crate::child_defaults::{ChildDefaults, HostTag, OwnScore};
-use crate::child_steps::SandboxRules;
-use crate::children::{Children, SpawnPool};
 use crate::confinement::Backend;
-use crate::guardian::{Guardian, ServerProcessFilter};
-use crate::keeper::{
-    FileRole, KeeperClient, KeptJob, ReceivedJob, SavedPath, restore_paths, save_paths,
-};
+use crate::keeper::{HeldShim, KeeperClient, SavedPath, restore_paths, save_paths};
 use crate::launch::{LocalDirs, OpenedDir, ProcessLaunch, SandboxSpec, StartError};
-use crate::load::RecentStarts;
 use crate::open_files::{FileReservation, PendingStarts};
-use crate::processes::{self, ProcStat, ProcessKey, ProcessSnapshot, ProcessTag, TreeScan};
+use crate::own_process::{protect_process, raise_open_files};
+use crate::processes;
 use crate::sandbox::SandboxSupport;
-use crate::sandbox::job_resources::{
-    JobResources, SandboxResources, SavedResources, protected_pids,
-};
+use crate::sandbox::job_resources::{SandboxResources, SavedResources, protected_pids};
 use crate::sandbox::scratch::{self, ScratchReaper, ScratchRoot};
 use crate::shell::PipelineReport;
+use crate::shim::{ProcessEvents, Role, ShimLink, Stage};
 use crate::spawn::Process;
-use crate::spawner::Spawner;
-use crate::stdio::{EndOfInput, InputPipe, OutputPipe, StdioNames};
+use crate::spawn_request::{FilterCache, SandboxRules};
+use crate::stdio::{OutputPipe, ProcessInput};
 use crate::tree::ProcessTree;
-use crate::tree_members::{LeaderProcess, TreeEvidence, TreeIdentity};
-use crate::tree_registry::TreeRegistry;
-use crate::vfork_spawn::VforkSpawner;
 
-/// The process side of one server: its helper processes, and its shared state for jobs.
-///
-/// The first host of a process prepares the process for jobs. Hosts made by
-/// [`new_sibling`](Self::new_sibling) share what the kernel has once per process: its children, its
-/// cgroup and its limits.
+/// The process side of one server: its keeper, and its shared state for jobs.
 #[derive(Debug)]
 pub struct Host {
-    process: Arc<OwnProcess>,
-    spawner: Arc<Spawner>,
-    guardian: Guardian,
-    vfork_spawner: VforkSpawner,
+    keeper: KeeperClient,
+    /// `true` if the keeper starts another server when this one dies.
+    is_durable: bool,
+    /// The limit on open files that jobs get.
+    open_files: Rlimit,
+    cgroups: Arc<Cgroups>,
     sandbox_support: SandboxSupport,
     scratch_reaper: ScratchReaper,
     local_dirs: LocalDirs,
-}
-
-/// The state that the kernel keeps once per process.
-#[derive(Debug)]
-struct OwnProcess {
-    children: Arc<Children>,
-    trees: Arc<TreeRegistry>,
-    defaults: Arc<ChildDefaults>,
-    cgroups: Arc<Cgroups>,
-    /// One for all hosts: it has as many threads as the process can use.
-    spawn_pool: SpawnPool,
-    recent_starts: RecentStarts,
+    filters: FilterCache,
     pending_starts: PendingStarts,
 }
 
+/// The longest wait for the end of all jobs.
+const END_LIMIT: Duration = Duration::from_secs(10);
+const END_PAUSE: Duration = Duration::from_millis(5);
+
+/// The time in which a shim has to tell its state to a new server.
+const ATTACH_LIMIT: Duration = Duration::from_secs(5);
+
 impl Host {
-    /// Prepares this process for jobs; call it once per process, early, before jobs are started.
+    /// Prepares this process for jobs, and starts its keeper; call it early, before jobs are started.
     ///
-    /// From now on the process adopts the orphans of its descendants, passes on none of the files
-    /// that it was started with, may open as many files as the system allows, cannot be inspected
-    /// by other processes of its user, and carries a tag that all descendants inherit.
+    /// From now on the process passes on none of the files that it was started with, may open as many
+    /// files as the system allows, and cannot be inspected by other processes of its user.
     ///
     /// # Errors
-    /// If the system refuses to make this process a subreaper or gives no random number: without
-    /// those a job's tree cannot be kept together.
+    /// If the keeper cannot be started: jobs would outlive a server that is killed.
     pub fn new() -> io::Result<Self> {
-        let defaults = Arc::new(ChildDefaults::set_up()?);
-        Ok(Self::with_children(defaults, Children::default(), Cgroups::default()))
+        let open_files = raise_open_files();
+        protect_process();
+        Ok(Self::with_keeper(KeeperClient::start()?, false, open_files))
     }
 
     /// Prepares this process for jobs like [`Self::new`], as a server that this keeper has started.
-    /// Its jobs carry the identity of the keeper, and it needs no guardian.
-    ///
-    /// # Errors
-    /// As [`Self::new`].
-    pub fn new_kept(keeper: KeeperClient) -> io::Result<Self> {
-        let defaults = Arc::new(ChildDefaults::set_up_kept(&keeper.identity())?);
-        let cgroups = Cgroups::new_kept(keeper.clone());
-        Ok(Self::with_children(defaults, Children::new_kept(keeper), cgroups))
-    }
-
-    fn with_children(defaults: Arc<ChildDefaults>, children: Children, cgroups: Cgroups) -> Self {
-        let children = Arc::new(children);
-        let cgroups = Arc::new(cgroups);
-        let trees = Arc::new(TreeRegistry::new(Arc::clone(&children), Arc::clone(&cgroups)));
-        let spawn_pool = SpawnPool::default();
-        let recent_starts = RecentStarts::default();
-        Self::in_process(Arc::new(OwnProcess {
-            children,
-            trees,
-            defaults,
-            cgroups,
-            spawn_pool,
-            recent_starts,
-            pending_starts: PendingStarts::default(),
-        }))
-    }
-
-    /// Creates a second host in the same process, with its own helpers. Functions that reap, scan
-    /// or end all descendants of the process act for both.
     #[must_use]
-    pub fn new_sibling(&self) -> Self {
-        Self::in_process(Arc::clone(&self.process))
+    pub fn new_kept(keeper: KeeperClient) -> Self {
+        raise_open_files();
+        protect_process();
+        let open_files = keeper.identity().open_file_limit();
+        Self::with_keeper(keeper, true, open_files)
     }
 
-    fn in_process(process: Arc<OwnProcess>) -> Self {
-        let shared = || (Arc::clone(&process.children), Arc::clone(&process.defaults));
-        let (children, defaults) = shared();
-        let spawner = Arc::new(Spawner::new(children, defaults));
-        let (children, defaults) = shared();
-        let guardian = Guardian::new(children, defaults);
-        let (children, defaults) = shared();
-        let vfork_spawner = VforkSpawner::new(children, defaults);
+    fn with_keeper(keeper: KeeperClient, is_durable: bool, open_files: Rlimit) -> Self {
         Self {
-            sandbox_support: SandboxSupport::lazy_probes(Arc::clone(&spawner)),
-            spawner,
-            guardian,
-            vfork_spawner,
-            scratch_reaper: ScratchReaper::new(process.children.handover()),
+            cgroups: Arc::new(Cgroups::new(keeper.clone())),
+            sandbox_support: SandboxSupport::lazy_probes(keeper.clone()),
+            scratch_reaper: ScratchReaper::new(keeper.handover().clone()),
+            keeper,
+            is_durable,
+            open_files,
             local_dirs: LocalDirs::default(),
-            process,
+            filters: FilterCache::default(),
+            pending_starts: PendingStarts::default(),
         }
-    }
-
-    /// Returns the tag that distinguishes this process's descendants from all other processes.
-    #[must_use]
-    pub fn tag(&self) -> HostTag {
-        self.process.defaults.tag()
-    }
-
-    /// Returns the helper that creates processes in namespaces.
-    #[must_use]
-    pub fn spawner(&self) -> &Spawner {
-        &self.spawner
-    }
-
-    /// Returns the helper that ends jobs when this process is killed.
-    #[must_use]
-    pub fn guardian(&self) -> &Guardian {
-        &self.guardian
     }
 
     /// Returns the cgroups of the jobs.
     #[must_use]
-    pub fn cgroups(&self) -> &Cgroups {
-        &self.process.cgroups
-    }
-
-    /// Returns the threads that create processes.
-    #[must_use]
-    pub fn spawn_pool(&self) -> &SpawnPool {
-        &self.process.spawn_pool
-    }
-
-    /// Returns the jobs that have just started.
-    #[must_use]
-    pub fn recent_starts(&self) -> &RecentStarts {
-        &self.process.recent_starts
+    pub const fn cgroups(&self) -> &Arc<Cgroups> {
+        &self.cgroups
     }
 
     /// Reserves the descriptors for the start of one process; `None` if too few are free now. Keep
     /// the reservation until the process is started.
     #[must_use]
     pub fn reserve_files(&self) -> Option<FileReservation> {
-        self.process.pending_starts.reserve_files()
+        self.pending_starts.reserve_files()
     }
 
     /// Returns the sandbox features of this host.
@@ -194,88 +117,61 @@ impl Host {
     }
 
     /// Creates the directory in which jobs get their temporary directories, below `temporary`,
-    /// which may be shared by all users. Removes what dead servers of the same user left there:
-    /// first the processes that they recorded, then the files. Blocks while such processes end. A
+    /// which may be shared by all users. Removes what dead servers of the same user left there. A
     /// server that took over from another one uses the directory of that.
     ///
     /// # Errors
     /// If it cannot be created, or if something in its place is not ours alone.
     pub fn make_scratch_root(&self, temporary: &Path) -> io::Result<ScratchRoot> {
-        let reaper = &self.scratch_reaper;
-        let children = &self.process.children;
-        match children.keeper() {
-            Some(keeper) => ScratchRoot::create_kept(temporary, reaper, children, keeper),
-            None => ScratchRoot::create(temporary, reaper, children),
-        }
+        ScratchRoot::create_kept(temporary, &self.scratch_reaper, &self.keeper)
     }
 
-    /// Reaps every ended child that nobody waits for: adopted orphans, and leaders whose owner was
-    /// dropped. Cheap if there are none; call it when a child has ended. Returns how many there
-    /// were.
-    pub fn reap_orphans(&self) -> usize {
-        self.process.children.reap_orphans()
-    }
-
-    /// Scans all trees at once, so that a process seen now stays in its tree when its parent ends,
-    /// and ends the orphans whose trees are all over. Blocks; `None` without a scan if there is
-    /// neither a tree nor an orphan.
-    #[must_use]
-    pub fn scan_trees(&self) -> Option<TreeScan> {
-        self.process.trees.scan()
-    }
-
-    /// Restores this process's out-of-memory score if it is still raised for a slow creation. Call
-    /// it while one is in progress.
-    pub fn restore_oom_score(&self) {
-        if let Some(score) = &self.process.defaults.score {
-            score.restore();
-        }
-    }
-
-    /// Returns the number of out-of-memory scores that could not be set since the last call.
-    pub fn take_oom_score_failures(&self) -> u64 {
-        self.process.defaults.score.as_ref().map_or(0, OwnScore::take_failures)
-    }
-
-    /// Ends now what the guardian would end after us, and every other descendant except our own
-    /// helpers and its keeper. Blocks; returns the processes that are still alive.
+    /// Ends all jobs, and waits for it for a limited time. Blocks; returns the shims whose jobs are still
+    /// there. No job can be started any more.
     #[must_use = "the returned processes are still alive"]
     pub fn end_everything(&self) -> Vec<u32> {
-        self.guardian.end_everything(self.spawner.pid(), self.process.trees.seen_processes())
+        self.keeper.end_shims();
+        let deadline = Instant::now() + END_LIMIT;
+        loop {
+            let children = processes::children_of(self.keeper.keeper()).into_iter();
+            let shims: Vec<u32> =
+                children.filter(|pid| *pid != getpid()).map(processes::pid_number).collect();
+            if shims.is_empty() || Instant::now() >= deadline {
+                return shims;
+            }
+            thread::sleep(END_PAUSE);
+        }
     }
 
-    /// Returns the connection to the keeper that started this server, if there is one.
+    /// Returns the connection to the keeper.
     #[must_use]
-    pub fn keeper(&self) -> Option<&KeeperClient> {
-        self.process.children.keeper()
+    pub const fn keeper(&self) -> &KeeperClient {
+        &self.keeper
     }
 
-    pub(crate) fn trees(&self) -> &Arc<TreeRegistry> {
-        &self.process.trees
+    /// `true` if the keeper starts another server when this one dies, which takes over its jobs.
+    #[must_use]
+    pub const fn is_durable(&self) -> bool {
+        self.is_durable
     }
 
-    pub(crate) fn defaults(&self) -> &ChildDefaults {
-        &self.process.defaults
-    }
-
-    pub(crate) fn vfork_spawner(&self) -> &VforkSpawner {
-        &self.vfork_spawner
-    }
-
-    pub(crate) fn local_dirs(&self) -> &LocalDirs {
+    pub(crate) const fn local_dirs(&self) -> &LocalDirs {
         &self.local_dirs
     }
 
-    /// Returns a tag that no other child has, if the host lets us tag processes.
-    pub(crate) fn new_tag(&self) -> Option<ProcessTag> {
-        self.process.defaults.child_tag(self.process.children.new_serial())
+    pub(crate) const fn filters(&self) -> &FilterCache {
+        &self.filters
+    }
+
+    pub(crate) const fn open_files(&self) -> Rlimit {
+        self.open_files
     }
 
     pub(crate) fn create_sandbox_resources(
         &self,
         launch: &ProcessLaunch,
     ) -> Result<SandboxResources, StartError> {
-        SandboxResources::create(launch, &self.process.cgroups, &self.scratch_reaper)
+        SandboxResources::create(launch, &self.cgroups, &self.scratch_reaper)
     }
 
     /// Returns the rules that a new process with these resources applies to itself.
@@ -300,152 +196,90 @@ impl Host {
     }
 
     /// Returns the numbers that no job may pass to `kill`: pids, thread ids and negated process
-    /// groups of this server and its helpers; starts the spawner if it does not run: this server
-    /// with its group, its guardian, its spawner and its keeper.
+    /// groups of this server and its keeper.
     fn protected_pids(&self) -> Vec<i32> {
-        if self.spawner.pid().is_none() {
-            // A filter cannot be changed after its job has started, so the spawner's pid must be
-            // known now, even if the spawner is first needed later. If it cannot be started, the
-            // filter does without it.
-            self.spawner.start().ok();
-        }
-        let keeper = self.keeper().map(KeeperClient::keeper);
-        protected_pids(&[self.guardian.pid(), self.spawner.pid(), keeper])
+        protected_pids(&[Some(self.keeper.keeper())])
     }
 
-    /// Returns the processes of earlier servers that the keeper has held, and ends everything that
-    /// earlier servers left and that is not among them: processes, cgroups and scratch directories.
+    /// Returns the processes of earlier servers, and removes everything that earlier servers left and
+    /// that does not belong to them: cgroups and scratch directories.
     ///
-    /// Call it once, before jobs are started, in the runtime. Blocks while leftovers end. Returns
-    /// nothing if there is no keeper, or no earlier server.
+    /// Call it once, before jobs are started, in the runtime. Blocks until every shim has answered, for
+    /// a limited time.
     pub fn take_kept_processes(&self) -> Vec<KeptProcess> {
-        let Some(keeper) = self.keeper().filter(|keeper| keeper.generation() > 1) else {
-            return Vec::new();
-        };
         let mut kept_dirs = KeptDirs::default();
-        let mut processes = Vec::new();
-        let mut given_up = Vec::new();
-        for job in keeper.take_jobs() {
-            let name = job.name.clone();
-            let kept = KeptJob::restore(keeper, job.id);
-            let process = self.restore(keeper, job, &kept, &mut kept_dirs);
-            if process.is_err() {
-                given_up.push(kept);
+        let take = |held: HeldShim| {
+            let name = held.name.clone();
+            KeptProcess { name, process: self.restore(held, &mut kept_dirs) }
+        };
+        let processes: Vec<KeptProcess> = self.keeper.take_shims().into_iter().map(take).collect();
+        if self.keeper.generation() > 1 {
+            self.cgroups.remove_jobs_except(&kept_dirs.cgroups);
+            if let Some(root) = self.keeper.scratch_note().and_then(scratch::parse_kept_root) {
+                self.scratch_reaper.remove_jobs_except(&root, &kept_dirs.scratch);
             }
-            processes.push(KeptProcess { name, process });
         }
-        self.end_leftovers(keeper);
-        self.cgroups().remove_jobs_except(&kept_dirs.cgroups);
-        if let Some(root) = keeper.scratch_note().and_then(scratch::parse_kept_root) {
-            self.scratch_reaper.remove_jobs_except(&root, &kept_dirs.scratch);
-        }
-        // Their processes are gone, so the keeper may forget them.
-        drop(given_up);
         processes
     }
 
-    fn restore(
-        &self,
-        keeper: &KeeperClient,
-        mut job: ReceivedJob,
-        kept: &Arc<KeptJob>,
-        kept_dirs: &mut KeptDirs,
-    ) -> Result<Process, String> {
-        let mut saved =
-            SavedProcess::parse(&job.state).ok_or("its description cannot be understood")?;
-        let leader = processes::parse_pid(job.leader).ok_or("its first process is not known")?;
-        let leader_stat = find_leader(leader, keeper);
-        if job.exit.is_none() && leader_stat.is_none() {
-            return Err("its first process is gone, and nobody took its status".to_owned());
-        }
-        self.trees().children.skip_serials(saved.tag().map_or(0, |tag| tag.child_serial()));
+    fn restore(&self, held: HeldShim, kept_dirs: &mut KeptDirs) -> Result<Process, String> {
         let io = |error: io::Error| format!("its files cannot be watched: {error}");
-        let stdout = job.take_file(FileRole::Stdout).ok_or("its files are not held")?;
-        let stdout = OutputPipe::new(stdout).map_err(io)?;
-        let stderr = match job.take_file(FileRole::Stderr) {
-            Some(stderr) => Some(OutputPipe::new(stderr).map_err(io)?),
-            None if saved.has_stderr => Some(OutputPipe::new_ended().map_err(io)?),
-            None => None,
+        let resources = SandboxResources::default();
+        let keeper = self.keeper.clone();
+        let link = ShimLink::new(keeper, held.shim, held.socket, resources).map_err(io)?;
+        let (state, files) = link
+            .attach(ATTACH_LIMIT)
+            .ok_or("the process that holds it was killed, or does not answer")?;
+        let saved =
+            SavedProcess::parse(&state.saved).ok_or("its description cannot be understood")?;
+        let mut files: Vec<_> = state.roles.iter().copied().zip(files).collect();
+        let mut take_file = |role: Role| {
+            let place = files.iter().position(|(known, _)| *known == role)?;
+            Some(files.swap_remove(place).1)
         };
-        let stdin = job.take_file(FileRole::Stdin);
-        let stdin = stdin.map(|file| InputPipe::new(file, saved.end_of_input())).transpose();
-        let stdin = stdin.map_err(io)?;
-        let report = job.take_file(FileRole::Report).map(PipelineReport::restore);
-        let evidence = saved.take_evidence();
-        let saved_resources = saved.resources.clone();
-        let take_file = |role| job.take_file(role);
-        let reaper = &self.scratch_reaper;
-        let children = &self.trees().children;
-        let resources =
-            JobResources::restore(saved.resources, take_file, children, self.cgroups(), reaper)
-                .ok_or("the files of its sandbox are not held")?;
-        let trees = Arc::clone(self.trees());
-        let identity = TreeIdentity::new(trees, leader, saved.started_after, evidence)
-            .with_resources(resources)
-            .with_keeper(Some(Arc::clone(kept)))
-            .with_kept_leader(leader_stat.as_ref());
-        let identity = Arc::new(identity);
-        if job.exit.is_some() {
-            identity.mark_leader_reaped();
-            kept.reap_leader();
+        let open = |file| match file {
+            Some(file) => OutputPipe::new(file),
+            // This server's predecessor has read it to its end.
+            None => OutputPipe::new_ended(),
+        };
+        let mut stdout = open(take_file(Role::StdoutReader)).map_err(io)?;
+        stdout.hold(&link, Role::StdoutReader);
+        let mut stderr = None;
+        if saved.has_stderr {
+            let mut pipe = open(take_file(Role::StderrReader)).map_err(io)?;
+            pipe.hold(&link, Role::StderrReader);
+            stderr = Some(pipe);
         }
-        let leader = LeaderProcess::restore(job.exit, kept, Arc::clone(&identity));
-        let tree = ProcessTree::new(identity);
-        let mut process = Process { leader, tree, stdout, stderr, stdin, report };
-        process.attach(kept);
-        kept_dirs.add(&saved_resources);
-        Ok(process)
-    }
-
-    /// Ends the children of the keeper that no tree owns: an earlier server was killed while it
-    /// created them, or they belong to a job that cannot be continued.
-    fn end_leftovers(&self, keeper: &KeeperClient) {
-        let trees = self.trees().open_trees();
-        let identities: Vec<&TreeIdentity> = trees.iter().map(AsRef::as_ref).collect();
-        let filter = ServerProcessFilter::new(&self.tag());
-        let find = || {
-            let snapshot = ProcessSnapshot::take();
-            let owned = self.owned_processes(&snapshot, &identities);
-            let parent = keeper.keeper().as_raw_nonzero().get();
-            let is_leftover = |stat: &ProcStat| {
-                let is_candidate = stat.parent == parent && stat.pid != getpid();
-                // A process without any evidence may belong to any tree: it ends with the last one.
-                is_candidate
-                    && stat.is_alive()
-                    && !owned.contains(&stat.key())
-                    && (identities.is_empty() || filter.includes(stat))
-            };
-            snapshot.with_descendants(is_leftover)
+        let is_alive = match state.stage {
+            Stage::Starting | Stage::Running => true,
+            Stage::Exited(exit) => !exit.is_over,
+            Stage::Failed(_) => false,
         };
-        // Those that are still alive are ended with the server.
-        drop(self.trees().children.end_all(find, END_LIMIT));
-    }
-
-    /// Returns all members of these trees, and the first processes of their namespaces.
-    fn owned_processes(
-        &self,
-        snapshot: &ProcessSnapshot,
-        trees: &[&TreeIdentity],
-    ) -> HashSet<ProcessKey> {
-        let members = self.trees().attribute_processes(snapshot, trees);
-        let inits = trees.iter().filter_map(|tree| tree.query_resources(JobResources::init)?);
-        let inits = inits.filter_map(|init| snapshot.get(init)).map(ProcStat::key);
-        members.iter().flatten().map(ProcStat::key).chain(inits).collect()
+        let resizer = stdout.terminal_resizer(saved.is_terminal());
+        let stdin = (state.is_input_open && is_alive)
+            .then(|| ProcessInput::new(&link, resizer, state.input));
+        let report = take_file(Role::Report).map(PipelineReport::restore);
+        kept_dirs.add(&saved.resources);
+        let inputs = restore_paths(saved.inputs);
+        link.set_resources(SandboxResources::restore(
+            saved.resources,
+            &self.cgroups,
+            &self.scratch_reaper,
+        ));
+        let events = ProcessEvents::new(&link).map_err(io)?;
+        let tree = ProcessTree::new(link, inputs, Arc::clone(&self.cgroups));
+        Ok(Process { events, tree, stdout, stderr, stdin, report })
     }
 }
 
-/// The time that processes which no job owns may take to end.
-const END_LIMIT: Duration = Duration::from_secs(5);
-
-/// A process that an earlier server started, and that its keeper has held since.
+/// A process that an earlier server started.
 #[derive(Debug)]
 pub struct KeptProcess {
     /// The name that the earlier server gave it: [`keep_as`](crate::ProcessLaunch::keep_as).
     pub name: String,
-    /// The process, or the reason why it cannot be continued; then its tree has been ended.
+    /// The process, or the reason why it cannot be continued; then its tree is ended.
     ///
-    /// If its leader has ended meanwhile, [`LeaderProcess::wait`] returns at once; its pipes may
-    /// still hold output, and other processes of its tree may be alive.
+    /// Its first events tell what has happened meanwhile; its pipes may still hold output.
     pub process: Result<Process, String>,
 }
 
@@ -463,53 +297,25 @@ impl KeptDirs {
     }
 }
 
-/// Returns the first process of a job, alive or not, if it is a child of the keeper.
-fn find_leader(leader: Pid, keeper: &KeeperClient) -> Option<ProcStat> {
-    let parent = keeper.keeper().as_raw_nonzero().get();
-    processes::stat(leader).filter(|stat| stat.parent == parent)
-}
-
 /// The version of the description. It grows when an older server would misunderstand it.
 const VERSION: u32 = 1;
 
-/// The description of a running process, apart from its files.
+/// The description of a running process that its shim holds for the next server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SavedProcess {
     version: u32,
-    /// The tick before which no process of the tree started.
-    started_after: u64,
-    tag: Option<u64>,
-    marker: Option<Vec<u8>>,
+    /// The names of the files from which it reads input.
     inputs: Vec<SavedPath>,
-    outputs: Vec<SavedPath>,
-    /// `true` if the input, if there is one, is a terminal.
-    is_terminal: bool,
     has_stderr: bool,
     resources: SavedResources,
 }
 
 impl SavedProcess {
-    pub(crate) fn new(
-        identity: &TreeIdentity,
-        resources: SavedResources,
-        end: Option<EndOfInput>,
-        has_stderr: bool,
-    ) -> Self {
-        let TreeEvidence { tag, marker, files } = &identity.evidence;
-        Self {
-            version: VERSION,
-            started_after: identity.started_after,
-            tag: tag.map(ProcessTag::to_number),
-            marker: marker.clone(),
-            inputs: save_paths(&files.inputs),
-            outputs: save_paths(&files.outputs),
-            is_terminal: end == Some(EndOfInput::EndOfFileKey),
-            has_stderr,
-            resources,
-        }
+    pub(crate) fn new(inputs: &[PathBuf], has_stderr: bool, resources: SavedResources) -> Self {
+        Self { version: VERSION, inputs: save_paths(inputs), has_stderr, resources }
     }
 
-    /// Returns the text that the keeper holds.
+    /// Returns the text that the shim holds.
     pub(crate) fn to_text(&self) -> Option<String> {
         serde_json::to_string(self).ok()
     }
@@ -520,21 +326,9 @@ impl SavedProcess {
         serde_json::from_str::<Self>(text).ok().filter(|saved| saved.version <= VERSION)
     }
 
-    /// Returns the tag of the tree.
-    fn tag(&self) -> Option<ProcessTag> {
-        self.tag.and_then(ProcessTag::from_number)
-    }
-
-    const fn end_of_input(&self) -> EndOfInput {
-        if self.is_terminal { EndOfInput::EndOfFileKey } else { EndOfInput::Close }
-    }
-
-    /// Takes the evidence that the processes of the tree carry.
-    fn take_evidence(&mut self) -> TreeEvidence {
-        let inputs = restore_paths(std::mem::take(&mut self.inputs));
-        let outputs = restore_paths(std::mem::take(&mut self.outputs));
-        let files = StdioNames { inputs, outputs };
-        TreeEvidence { tag: self.tag(), marker: self.marker.take(), files }
+    /// `true` if the process runs in a terminal: those have two names.
+    const fn is_terminal(&self) -> bool {
+        self.inputs.len() > 1
     }
 }
 
@@ -545,13 +339,10 @@ pub(crate) use tests::{host, sh};
 mod tests {
     use std::sync::LazyLock;
 
-    use rustix::process::getpid;
     use tokio::io::AsyncReadExt as _;
 
     use super::*;
-    use crate::{
-        CommandLine, EnvVariable, ExitKind, LaunchStdin, Process, SandboxSpec, StreamMode,
-    };
+    use crate::{CommandLine, ExitKind, LaunchStdin, SandboxSpec, StreamMode};
 
     /// The host of this test process: tests run concurrently in one process, as jobs do.
     pub(crate) fn host() -> &'static Arc<Host> {
@@ -569,54 +360,30 @@ mod tests {
             streams: StreamMode::Separate,
             sandbox: SandboxSpec::none(),
             keep_as: None,
+            deadline: None,
         }
     }
 
     #[tokio::test]
     async fn two_hosts_run_processes_in_one_process() {
         let one = host();
-        let other = host().new_sibling();
+        let other = Host::new().unwrap();
         let start = |host: &Host| host.spawn(&sh("echo up; sleep 1000 & exec sleep 1000")).unwrap();
-        let processes: [Process; 2] = [start(one), start(&other)];
-        let mut leaders = Vec::new();
-        let mut trees = Vec::new();
-        for mut process in processes {
+        let mut processes: [Process; 2] = [start(one), start(&other)];
+        for process in &mut processes {
             let mut output = [0; 3];
             process.stdout.read_exact(&mut output).await.unwrap();
             assert_eq!(&output, b"up\n");
-            trees.push(process.tree);
-            leaders.push(process.leader);
         }
-        // Neither host takes a status that the other waits for, and each ends only its own tree.
-        one.reap_orphans();
-        other.reap_orphans();
-        assert_eq!(trees[0].kill(), [0; 0]);
-        assert_eq!(trees[1].living_pids().len(), 2);
-        assert_eq!(trees[1].kill(), [0; 0]);
-        for leader in leaders {
-            let status = leader.wait().await.unwrap().status;
+        // Each host ends only its own tree.
+        assert_eq!(processes[0].tree.kill(), [0; 0]);
+        assert_eq!(processes[1].tree.living_pids().len(), 2);
+        assert_eq!(processes[1].tree.kill(), [0; 0]);
+        for process in &mut processes {
+            let status = process.events.wait().await.unwrap().status;
             assert_eq!(status, ExitKind::Signal { signal: 9, core: false });
         }
-        one.spawner().start().unwrap();
-        other.spawner().start().unwrap();
-        assert_ne!(one.spawner().pid(), other.spawner().pid());
-    }
-
-    #[test]
-    fn a_second_host_has_the_same_tag_and_markers_differ() {
-        let first = host().tag();
-        assert_eq!(host().new_sibling().tag(), first);
-        assert_eq!(first.inherited(), ProcessTag::read(getpid()));
-        let marker = first.new_marker(7);
-        let start = format!("{}7:", first.marker_prefix());
-        assert!(marker.as_bytes().starts_with(start.as_bytes()), "{marker:?}");
-        let run = |marker: &EnvVariable| {
-            let text = marker.value().to_str().unwrap();
-            u64::from_str_radix(text.rsplit_once(':').unwrap().1, 16).unwrap()
-        };
-        let next = first.new_marker(7);
-        assert_ne!(next, marker, "two runs of one job have different markers");
-        assert!(run(&next).abs_diff(run(&marker)) > 1 << 20, "markers do not count runs: {next:?}");
+        assert_ne!(one.keeper().keeper(), other.keeper().keeper());
     }
 
     #[tokio::test]
@@ -624,8 +391,20 @@ mod tests {
         let mut process = host().spawn(&sh("ulimit -n")).unwrap();
         let mut limit = String::new();
         process.stdout.read_to_string(&mut limit).await.unwrap();
-        let expected = host().defaults().open_files.current;
+        let expected = host().open_files().current;
         assert_eq!(limit.trim().parse().ok(), expected, "{limit}");
-        process.leader.wait().await.unwrap();
+        process.events.wait().await.unwrap();
+    }
+
+    #[test]
+    fn a_description_of_a_later_version_is_not_understood() {
+        let inputs = ["pipe:[7]".into(), PathBuf::from("/dev/tty")];
+        let saved = SavedProcess::new(&inputs, true, SavedResources::default());
+        let text = saved.to_text().unwrap();
+        assert_eq!(SavedProcess::parse(&text), Some(saved.clone()));
+        assert!(saved.is_terminal());
+        let later = SavedProcess { version: VERSION + 1, ..saved };
+        assert_eq!(SavedProcess::parse(&later.to_text().unwrap()), None);
+        assert_eq!(SavedProcess::parse(""), None);
     }
 }

@@ -1,7 +1,5 @@
 //! The cgroup of one job: created or reused, then kept for another job or removed once it is empty.
 
-use std::collections::HashSet;
-use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
@@ -14,13 +12,11 @@ use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
-use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 
 use crate::cgroup::{CgroupRoot, Controller};
 use crate::confinement::ResourceLimits;
 use crate::keeper::{HandoverFlag, SavedPath};
-use crate::processes::{self, ProcStat};
 
 /// The link count of a cgroup directory without children: itself and its name in its parent.
 const LINKS_WITHOUT_CHILDREN: u64 = 2;
@@ -38,9 +34,6 @@ pub(crate) struct JobCgroup {
     reaper: CgroupReaper,
     /// `true` if the job was seen to have left it unchanged.
     vacated: AtomicBool,
-    /// `true` if all its processes were killed at once. Some kernels (6.14 and later) also kill
-    /// processes that are created in such a cgroup afterwards.
-    killed: AtomicBool,
 }
 
 /// The description of a job's cgroup that lets the next server take it over.
@@ -79,7 +72,6 @@ impl JobCgroup {
             pool,
             reaper: root.reaper.clone(),
             vacated: AtomicBool::new(false),
-            killed: AtomicBool::new(false),
         };
         for controller in root.controllers.iter().flatten() {
             cgroup.set_limits(*controller, limits);
@@ -108,7 +100,6 @@ impl JobCgroup {
             pool: None,
             reaper,
             vacated: AtomicBool::new(false),
-            killed: AtomicBool::new(false),
         }
     }
 
@@ -136,42 +127,14 @@ impl JobCgroup {
         open(&self.dir, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
     }
 
-    /// Checks if it is empty, and remembers if the job left it unchanged. Call it once the job's
-    /// first process has ended.
-    pub(crate) fn check_vacated(&self) -> bool {
-        let events = match self.read_events() {
-            Ok(events) => events,
-            // Only an empty one can be removed.
-            Err(error) => return is_removed(&error),
-        };
-        let check_vacated = read_field(&events, "populated") == Some(0);
+    /// Notes whether the job left it empty and unchanged, for another job.
+    pub(crate) fn check_vacated(&self) {
+        let Ok(events) = self.read_events() else { return };
+        let is_empty = read_field(&events, "populated") == Some(0);
         // A job can freeze its own cgroup: the next job would not run.
         let is_as_before =
-            check_vacated && read_field(&events, "frozen").is_none_or(|frozen| frozen == 0);
+            is_empty && read_field(&events, "frozen").is_none_or(|frozen| frozen == 0);
         self.vacated.store(is_as_before, Ordering::Relaxed);
-        check_vacated
-    }
-
-    /// Returns the pids of the processes in it and in all cgroups below it. Processes of other pid
-    /// namespaces have no pid here.
-    pub(crate) fn member_pids(&self) -> Vec<Pid> {
-        pids_below(&self.dir)
-    }
-
-    /// Returns the processes in it and in all cgroups below it that /proc shows.
-    pub(crate) fn members(&self) -> Vec<ProcStat> {
-        members_below(&self.dir)
-    }
-
-    /// `true` if the cgroup that the kernel names by this path is this one or below it.
-    pub(crate) fn holds(&self, path: &Path) -> bool {
-        is_inside(path, &self.dir)
-    }
-
-    /// Kills every process in it at once. Returns `false` if the host cannot.
-    pub(crate) fn kill(&self) -> bool {
-        self.killed.store(true, Ordering::Relaxed);
-        self.write("cgroup.kill", "1")
     }
 
     /// Returns those of these limits that it does not enforce.
@@ -240,7 +203,7 @@ impl Drop for JobCgroup {
         if self.reaper.handover.is_set() {
             return;
         }
-        let is_fit = *self.vacated.get_mut() && !*self.killed.get_mut();
+        let is_fit = *self.vacated.get_mut();
         let has_no_children =
             || fs::metadata(&self.dir).is_ok_and(|dir| dir.nlink() == LINKS_WITHOUT_CHILDREN);
         let pool = self.pool.take().filter(|_| is_fit && has_no_children());
@@ -255,51 +218,10 @@ impl Drop for JobCgroup {
     }
 }
 
-/// `true` if a file of a cgroup cannot be read because the cgroup no longer exists.
-fn is_removed(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ENODEV)
-}
-
-/// Returns the processes in a cgroup and in all below it that /proc shows. None of them is another
-/// process that got the pid of an ended member: membership is read again after each state was read.
-pub(crate) fn members_below(dir: &Path) -> Vec<ProcStat> {
-    let mut found: Vec<ProcStat> =
-        pids_below(dir).into_iter().filter_map(processes::stat).collect();
-    if !found.is_empty() {
-        let members: HashSet<Pid> = pids_below(dir).into_iter().collect();
-        found.retain(|stat| members.contains(&stat.pid));
-    }
-    found
-}
-
-/// Returns the pids of the processes in a cgroup and in all below it.
-pub(crate) fn pids_below(dir: &Path) -> Vec<Pid> {
-    let numbers = fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
-    let mut members: Vec<Pid> =
-        numbers.lines().filter_map(|line| Pid::from_raw(line.parse().ok()?)).collect();
-    // Two links are the cgroup itself and its name: any other link is a cgroup that a job created
-    // below.
-    if fs::metadata(dir).is_ok_and(|dir| dir.nlink() != LINKS_WITHOUT_CHILDREN) {
-        members.extend(directories_in(dir).flat_map(|below| pids_below(&below)));
-    }
-    members
-}
-
 /// Returns the directories in a directory, without symlinks.
 pub(crate) fn directories_in(dir: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|it| it.path())
-}
-
-/// `true` if the cgroup that the kernel names `path` is the one of this directory, or below it. The
-/// two paths differ in their ancestors: the names of the server's and the job's cgroup suffice.
-fn is_inside(path: &Path, dir: &Path) -> bool {
-    let names = |path: &Path| -> Vec<OsString> { path.iter().map(OsStr::to_owned).collect() };
-    let dir = names(dir);
-    let Some(own) = dir.len().checked_sub(2).and_then(|above| dir.get(above..)) else {
-        return false;
-    };
-    names(path).windows(2).any(|pair| pair == own)
 }
 
 /// Parses the CPU time in `cpu.stat`.
@@ -311,22 +233,6 @@ pub(crate) fn parse_cpu_stat(stat: &str) -> Option<Duration> {
 fn read_field(text: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().filter_map(|line| line.split_once(' '));
     lines.find(|(found, _)| *found == name)?.1.trim().parse().ok()
-}
-
-#[cfg(test)]
-impl JobCgroup {
-    /// A cgroup whose directory has the files that a test writes.
-    pub(crate) fn in_directory(dir: PathBuf) -> Self {
-        Self {
-            dir,
-            enforced: ResourceLimits::NONE,
-            history: CgroupHistory::ThisJob,
-            pool: None,
-            reaper: CgroupReaper::default(),
-            vacated: AtomicBool::new(false),
-            killed: AtomicBool::new(false),
-        }
-    }
 }
 
 // Cgroups that jobs have left, kept for others: creating one costs as much as a tenth of a process.
@@ -540,6 +446,16 @@ mod tests {
         }
     }
 
+    /// Kills every process in a real cgroup.
+    fn kill(cgroup: &JobCgroup) {
+        assert!(cgroup.write("cgroup.kill", "1"));
+    }
+
+    fn is_vacated(cgroup: &JobCgroup) -> bool {
+        cgroup.check_vacated();
+        cgroup.vacated.load(Ordering::Relaxed)
+    }
+
     fn members(dir: &Path) -> usize {
         fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default().lines().count()
     }
@@ -563,7 +479,7 @@ mod tests {
         let mut leader = run_in(&cgroup, "(setsid sleep 300 &) ; setsid sleep 300 & wait");
         wait_until("all three are in it", || members(&dir) == 3);
         assert!(cgroup.cpu().is_some_and(|cpu| !cpu.is_zero()));
-        assert!(cgroup.kill());
+        kill(&cgroup);
         wait_until("it is empty", || members(&dir) == 0);
         leader.wait().unwrap();
         drop(cgroup);
@@ -597,7 +513,7 @@ mod tests {
         let Some((cgroup, idle)) = reusable() else { return };
         let dir = cgroup.dir.clone();
         run_in(&cgroup, "true").wait().unwrap();
-        wait_until("it is left", || cgroup.check_vacated());
+        wait_until("it is left", || is_vacated(&cgroup));
         drop(cgroup);
         assert_eq!(idle.take(), Some(dir.clone()));
         assert_eq!(idle.take(), None, "and for one only");
@@ -610,17 +526,16 @@ mod tests {
         let Some((cgroup, idle)) = reusable() else { return };
         let dir = cgroup.dir.clone();
         run_in(&cgroup, "setsid sleep 300 >/dev/null 2>&1 & exit").wait().unwrap();
-        assert!(!cgroup.check_vacated());
-        assert!(cgroup.kill());
+        assert!(!is_vacated(&cgroup));
+        kill(&cgroup);
         drop(cgroup);
         assert_eq!(idle.take(), None);
         wait_until("it is removed", || !dir.exists());
     }
 
     #[test]
-    fn a_cgroup_that_was_changed_killed_or_not_checked_is_not_kept() {
-        let changes: [fn(&JobCgroup); 4] = [
-            |cgroup| assert!(cgroup.kill()),
+    fn a_cgroup_that_was_changed_or_not_checked_is_not_kept() {
+        let changes: [fn(&JobCgroup); 3] = [
             |cgroup| fs::create_dir(cgroup.dir.join("below")).unwrap(),
             |cgroup| assert!(cgroup.write("cgroup.freeze", "1")),
             |_| {},
@@ -629,7 +544,9 @@ mod tests {
             let Some((cgroup, idle)) = reusable() else { return };
             let dir = cgroup.dir.clone();
             change(&cgroup);
-            assert!(number == 3 || cgroup.check_vacated());
+            if number < 2 {
+                cgroup.check_vacated();
+            }
             drop(cgroup);
             assert_eq!(idle.take(), None, "change {number}");
             wait_until("it is removed", || !dir.exists());
@@ -659,22 +576,6 @@ mod tests {
         assert!((1..200).contains(&kept), "{kept}");
         idle.clear();
         assert_eq!(idle.take(), None);
-    }
-
-    #[test]
-    fn a_process_is_in_a_cgroup_by_the_names_of_server_and_job() {
-        let dir = Path::new("/sys/fs/cgroup/unified/shellyard-7-8/job-1");
-        let cases = [
-            ("/shellyard-7-8/job-1", true),
-            ("/system.slice/shellyard-7-8/job-1/below", true),
-            ("/shellyard-7-8/job-12", false),
-            ("/shellyard-7-80/job-1", false),
-            ("/shellyard-7-8/server/job-1", false),
-            ("/", false),
-        ];
-        for (path, expected) in cases {
-            assert_eq!(is_inside(Path::new(path), dir), expected, "{path}");
-        }
     }
 
     #[test]

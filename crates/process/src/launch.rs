@@ -12,11 +12,12 @@ use std::{fmt, io};
 
 use rustix::fs::{Mode, OFlags, fstat, fstatfs, open, stat};
 use rustix::io::Errno;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
 
 use crate::confinement::{Backend, GrantedConfinement, ResourceLimits, SandboxPaths};
 use crate::load::{TaskLimit, describe_open_file_limit};
+use crate::shim::Deadline;
 use crate::syscalls::block_in_place;
 
 /// A process to start, complete: it inherits nothing from the server but its limits and its user.
@@ -24,8 +25,7 @@ use crate::syscalls::block_in_place;
 pub struct ProcessLaunch {
     /// The program with its arguments.
     pub command: CommandLine,
-    /// The whole environment. A variable named [`JOB_VARIABLE`](super::JOB_VARIABLE) marks the
-    /// tree.
+    /// The whole environment.
     pub env: Vec<EnvVariable>,
     /// The working directory.
     pub cwd: Cwd,
@@ -35,9 +35,10 @@ pub struct ProcessLaunch {
     pub streams: StreamMode,
     /// The sandbox and the resource limits.
     pub sandbox: SandboxSpec,
-    /// The name under which the keeper holds the process for the next server. Without a keeper it
-    /// has no effect.
+    /// The name under which the next server finds the process.
     pub keep_as: Option<String>,
+    /// The time after which it is ended, if there is one.
+    pub deadline: Option<Deadline>,
 }
 
 /// A program with its arguments.
@@ -145,6 +146,18 @@ impl AsRef<CStr> for EnvVariable {
     }
 }
 
+impl Serialize for EnvVariable {
+    fn serialize<S: Serializer>(&self, output: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(output)
+    }
+}
+
+impl<'de> Deserialize<'de> for EnvVariable {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        CString::deserialize(input).map(Self::from)
+    }
+}
+
 /// Shows the name only: values may be secret.
 impl fmt::Debug for EnvVariable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -153,10 +166,12 @@ impl fmt::Debug for EnvVariable {
 }
 
 /// The standard input of a process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LaunchStdin {
     /// No input: the first read finds the end.
     Null,
+    /// These bytes, and then the end.
+    Text(Vec<u8>),
     /// A pipe from the server.
     Pipe,
     /// The standard input of the server itself.
@@ -295,7 +310,7 @@ pub(crate) fn open_directory(path: &Path, local: &LocalDirs) -> Result<OwnedFd, 
 ///
 /// The kernel's link in /proc alone is not enough: for a directory that was removed, or that is in
 /// another mount namespace, it gives a text that may be the path of something else.
-fn resolve_path(directory: &OwnedFd) -> Result<PathBuf, Errno> {
+pub(crate) fn resolve_path(directory: &OwnedFd) -> Result<PathBuf, Errno> {
     let link = format!("/proc/self/fd/{}", directory.as_raw_fd());
     let path =
         std::fs::read_link(link).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))?;

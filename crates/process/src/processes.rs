@@ -1,8 +1,7 @@
-//! Processes as /proc shows them: their state, their tags, and signals to them. A process that /proc does
-//! not show counts as gone. `read_stat` and `may_be_alive` tell it from one that cannot be read for lack of
-//! descriptors or memory; the other functions do not.
+//! Processes as /proc shows them: their state, their children and their ancestors. A process that /proc
+//! does not show counts as gone. `read_stat` tells it from one that cannot be read for lack of descriptors
+//! or memory; the other functions do not.
 
-use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
@@ -12,10 +11,7 @@ use std::time::Duration;
 use std::{fs, io};
 
 use rustix::io::Errno;
-use rustix::process::{
-    Pid, PidfdFlags, Resource, Rlimit, Signal, getpid, getrlimit, kill_process, pidfd_open,
-    pidfd_send_signal, prlimit,
-};
+use rustix::process::{Pid, getpid};
 
 use crate::syscalls;
 
@@ -144,14 +140,6 @@ pub(crate) fn own_key() -> io::Result<ProcessKey> {
     own.ok_or_else(|| io::Error::other("/proc does not show this process"))
 }
 
-/// `true` if this very process exists and is not a zombie, or if it cannot be read now.
-pub(crate) fn may_be_alive(key: ProcessKey) -> bool {
-    match read_stat(key.0) {
-        Ok(stat) => stat.is_some_and(|stat| stat.key() == key && stat.is_alive()),
-        Err(_) => true,
-    }
-}
-
 /// Returns the largest resident set that this process itself has had. The value of `getrusage` may
 /// be that of the process that started us.
 pub(crate) fn own_peak_bytes() -> Option<u64> {
@@ -171,157 +159,22 @@ pub(crate) fn parse_kilobytes(text: &str, name: &str) -> Option<u64> {
     kilobytes.checked_mul(1024)
 }
 
-/// All visible processes, read one after the other and not at one instant.
-#[derive(Debug)]
-pub(crate) struct ProcessSnapshot {
-    stats: HashMap<Pid, ProcStat>,
-    /// `false` if /proc or a process in it could not be read for lack of file descriptors or memory.
-    is_complete: bool,
-}
-
-impl ProcessSnapshot {
-    pub(crate) fn take() -> Self {
-        let pids = pids_in_dir("/proc");
-        let mut snapshot = Self { stats: HashMap::new(), is_complete: pids.is_ok() };
-        for pid in pids.into_iter().flatten() {
-            match read_stat(pid) {
-                Ok(stat) => snapshot.stats.extend(stat.map(|stat| (stat.pid, stat))),
-                Err(_) => snapshot.is_complete = false,
-            }
-        }
-        snapshot.reread_orphans();
-        snapshot
-    }
-
-    /// Returns the snapshot, or `None` if a process may be missing that was there all the time.
-    pub(crate) fn take_complete() -> Option<Self> {
-        Some(Self::take()).filter(Self::is_complete)
-    }
-
-    /// `true` if no process is missing that was there all the time.
-    pub(crate) const fn is_complete(&self) -> bool {
-        self.is_complete
-    }
-
-    /// Reads again the processes whose parent ended during the snapshot: they have a new parent by
-    /// now.
-    fn reread_orphans(&mut self) {
-        let has_parent = |stat: &&ProcStat| {
-            let parent = Pid::from_raw(stat.parent);
-            parent.is_none_or(|pid| self.stats.get(&pid).is_some_and(ProcStat::is_alive))
-        };
-        let torn: Vec<_> =
-            self.stats.values().filter(|stat| !has_parent(stat)).map(|stat| stat.pid).collect();
-        for pid in torn {
-            match read_stat(pid) {
-                Ok(Some(stat)) => drop(self.stats.insert(pid, stat)),
-                Ok(None) => drop(self.stats.remove(&pid)),
-                Err(_) => self.is_complete = false,
-            }
-        }
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &ProcStat> {
-        self.stats.values()
-    }
-
-    pub(crate) fn get(&self, pid: Pid) -> Option<&ProcStat> {
-        self.stats.get(&pid)
-    }
-
-    /// Groups the processes by the pid of their parent.
-    pub(crate) fn by_parent(&self) -> HashMap<i32, Vec<&ProcStat>> {
-        let mut children: HashMap<i32, Vec<&ProcStat>> = HashMap::new();
-        for stat in self.iter() {
-            children.entry(stat.parent).or_default().push(stat);
-        }
-        children
-    }
-
-    /// Returns the processes for which `is_root` is true, and all their descendants.
-    pub(crate) fn with_descendants(&self, is_root: impl Fn(&ProcStat) -> bool) -> Vec<ProcStat> {
-        let mut children = self.by_parent();
-        let mut todo: Vec<&ProcStat> = self.iter().filter(|stat| is_root(stat)).collect();
-        let mut found = HashSet::new();
-        while let Some(stat) = todo.pop() {
-            if found.insert(stat.pid) {
-                let below = children.remove(&stat.pid.as_raw_nonzero().get());
-                todo.extend(below.into_iter().flatten());
-            }
-        }
-        found.into_iter().filter_map(|pid| self.get(pid).copied()).collect()
-    }
-}
-
-#[cfg(test)]
-impl FromIterator<ProcStat> for ProcessSnapshot {
-    fn from_iter<I: IntoIterator<Item = ProcStat>>(stats: I) -> Self {
-        let stats = stats.into_iter().map(|stat| (stat.pid, stat)).collect();
-        Self { stats, is_complete: true }
-    }
-}
-
 /// Returns the pids of all visible processes.
 pub(crate) fn all_pids() -> Vec<Pid> {
     pids_in_dir("/proc").unwrap_or_default()
 }
 
-/// Opens the list of the children of a process's main thread.
-pub(crate) fn open_child_list(pid: Pid) -> io::Result<File> {
-    File::open(child_list_path(pid))
-}
-
-/// Reads such a list from its start.
-pub(crate) fn read_child_list(list: &File) -> io::Result<Vec<Pid>> {
-    let mut text = Vec::new();
-    let mut piece = [MaybeUninit::uninit(); 4096];
-    loop {
-        match rustix::io::pread(list, &mut piece, text.len() as u64)? {
-            ([], _) => return Ok(pids_in(&String::from_utf8_lossy(&text))),
-            (read, _) => text.extend_from_slice(read),
-        }
-    }
-}
-
-/// Returns the children of a process's main thread: all its children, if it has one thread. An
-/// empty list means that there are none.
-pub(crate) fn children_of(pid: Pid) -> io::Result<Vec<Pid>> {
-    fs::read_to_string(child_list_path(pid)).map(|list| pids_in(&list))
-}
-
-fn child_list_path(pid: Pid) -> String {
-    format!("/proc/{pid}/task/{pid}/children")
+/// Returns the children that a process has now, whichever of its threads started them, and those that
+/// passed to it.
+pub(crate) fn children_of(pid: Pid) -> Vec<Pid> {
+    let lists = threads_of(pid).into_iter().filter_map(|thread| {
+        fs::read_to_string(proc_file(pid, &format!("task/{thread}/children"))).ok()
+    });
+    lists.flat_map(|list| pids_in(&list)).collect()
 }
 
 fn pids_in(list: &str) -> Vec<Pid> {
     list.split_ascii_whitespace().filter_map(|word| Pid::from_raw(word.parse().ok()?)).collect()
-}
-
-/// Returns all children of this process, by a scan of all processes.
-pub(crate) fn all_children() -> Vec<Pid> {
-    let own = getpid().as_raw_nonzero().get();
-    ProcessSnapshot::take().iter().filter(|stat| stat.parent == own).map(|stat| stat.pid).collect()
-}
-
-/// `true` if the environment of a process has a variable for which `matches` is true.
-pub(crate) fn has_environment_variable(pid: Pid, matches: impl Fn(&[u8]) -> bool) -> bool {
-    fs::read(proc_file(pid, "environ")).is_ok_and(|all| all.split(|byte| *byte == 0).any(matches))
-}
-
-/// Returns the soft limit on real-time CPU use, which holds the tag.
-fn realtime_limit(pid: Pid) -> Option<u64> {
-    parse_realtime_limit(&fs::read_to_string(proc_file(pid, "limits")).ok()?)
-}
-
-fn parse_realtime_limit(limits: &str) -> Option<u64> {
-    let line = limits.lines().find_map(|line| line.strip_prefix("Max realtime timeout"))?;
-    line.split_ascii_whitespace().next()?.parse().ok()
-}
-
-/// Returns the path of a process's version 2 cgroup, as the kernel names it.
-pub(crate) fn cgroup_path(pid: Pid) -> Option<PathBuf> {
-    let cgroups = fs::read_to_string(proc_file(pid, "cgroup")).ok()?;
-    cgroups.lines().find_map(|line| line.strip_prefix("0::")).map(PathBuf::from)
 }
 
 /// Returns the target of an open file of a process: a path, or a text such as `pipe:[123]`.
@@ -334,12 +187,6 @@ pub(crate) fn threads_of(pid: Pid) -> Vec<Pid> {
     pids_in_dir(&proc_file(pid, "task")).unwrap_or_default()
 }
 
-/// Returns the children that this thread of a process started, and those that passed to it.
-pub(crate) fn children_of_thread(pid: Pid, thread: Pid) -> io::Result<Vec<Pid>> {
-    let path = proc_file(pid, &format!("task/{thread}/children"));
-    fs::read_to_string(path).map(|list| pids_in(&list))
-}
-
 fn proc_file(pid: Pid, name: &str) -> String {
     format!("/proc/{pid}/{name}")
 }
@@ -349,56 +196,6 @@ fn pids_in_dir(directory: &str) -> io::Result<Vec<Pid>> {
     let names: Vec<_> = names.collect::<io::Result<_>>()?;
     let pid = |name: &OsString| Pid::from_raw(name.to_str()?.parse().ok()?);
     Ok(names.iter().filter_map(pid).collect())
-}
-
-/// The result of one scan of all trees.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct TreeScan {
-    /// Every process of every tree, and every orphan that may belong to one.
-    pub(crate) processes: HashSet<ProcessKey>,
-    /// Orphans without an owner that were ended since the last scan.
-    pub ended_orphans: usize,
-    /// `true` if every orphan has an owner: unless a new process starts, the next scan finds
-    /// nothing new.
-    pub is_conclusive: bool,
-}
-
-// Signals to processes that were looked up, and the reliable ending of many.
-
-const FREEZE_ROUNDS: u32 = 50;
-
-/// Sends a signal to the very process that was seen, never to a later one with its pid.
-pub(crate) fn send_signal(target: &ProcStat, signal: Signal) -> Result<(), Errno> {
-    if target.pid == getpid() || target.pid == Pid::INIT {
-        return Err(Errno::PERM);
-    }
-    // The descriptor holds on to one process; if that is the one that was seen, it stays so.
-    let process = pidfd_open(target.pid, PidfdFlags::empty())?;
-    let now = read_stat(target.pid);
-    match now.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::MFILE))? {
-        Some(now) if now.started == target.started => pidfd_send_signal(process, signal),
-        Some(_) | None => Err(Errno::SRCH),
-    }
-}
-
-/// Resumes a stopped process, also without a free file descriptor. In that case the signal goes to the
-/// pid, so it may reach a later process that has the same number; SIGCONT does it no harm.
-pub(crate) fn resume(target: &ProcStat) -> Result<(), Errno> {
-    match send_signal(target, Signal::CONT) {
-        Err(error) if is_shortage(&error.into()) => kill_process(target.pid, Signal::CONT),
-        sent => sent,
-    }
-}
-
-/// Stops all processes, in rounds, until a scan finds none that still runs.
-pub(crate) fn freeze(find: &impl Fn() -> Vec<ProcStat>) {
-    for _ in 0..FREEZE_ROUNDS {
-        let found = find();
-        let moving = found.iter().filter(|stat| stat.state == ProcessState::Active);
-        if moving.filter(|stat| send_signal(stat, Signal::STOP).is_ok()).count() == 0 {
-            return;
-        }
-    }
 }
 
 /// Returns the pid with this number, from a message; `None` if it is not valid.
@@ -422,68 +219,6 @@ pub(crate) fn read_short_file(path: impl AsRef<Path>) -> io::Result<String> {
     let mut bytes = [MaybeUninit::uninit(); MOST_BYTES];
     let (text, _) = rustix::io::read(File::open(path)?, &mut bytes)?;
     Ok(str::from_utf8(text).map_err(io::Error::other)?.to_owned())
-}
-
-/// A number that a tree carries in an inherited resource limit: a server (upper bits) and one of its
-/// children (lower bits).
-///
-/// The soft limit on real-time CPU use (RLIMIT_RTTIME, in microseconds) means nothing to ordinary
-/// processes, survives `fork`, `exec`, `setsid` and `env -i`, and can be read for any process. A
-/// value of millions of years means nothing to real-time processes either.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ProcessTag(u64);
-
-const CHILD_BITS: u32 = 24;
-/// A number far above any limit that somebody would set, and below the range of signed readers.
-const BASE: u64 = 1 << 62;
-
-impl ProcessTag {
-    /// Creates the server's own tag from a random number.
-    pub(crate) const fn for_server(random: u64) -> Self {
-        Self(BASE | ((random << CHILD_BITS) & (BASE - 1)))
-    }
-
-    /// Returns the tag of the server's child with this serial number.
-    pub(crate) const fn for_child(self, serial: u32) -> Self {
-        let low = (1 << CHILD_BITS) - 1;
-        Self((self.0 & !low) | (serial as u64 & low))
-    }
-
-    /// Returns the serial number of the child, 0 for the server itself.
-    pub(crate) const fn child_serial(self) -> u32 {
-        // The mask leaves 24 bits.
-        (self.0 & ((1 << CHILD_BITS) - 1)) as u32
-    }
-
-    pub(crate) const fn is_server_tag(self) -> bool {
-        self.0.trailing_zeros() >= CHILD_BITS
-    }
-
-    pub(crate) const fn is_same_server(self, other: Self) -> bool {
-        self.0 >> CHILD_BITS == other.0 >> CHILD_BITS
-    }
-
-    /// Returns the number that the guardian's command line and the record use.
-    pub(crate) const fn to_number(self) -> u64 {
-        self.0
-    }
-
-    /// Returns the tag with this number, or `None` if the number is not a tag.
-    pub(crate) const fn from_number(number: u64) -> Option<Self> {
-        if number >> 62 == 1 { Some(Self(number)) } else { None }
-    }
-
-    /// Reads the tag that a process carries.
-    pub(crate) fn read(pid: Pid) -> Option<Self> {
-        realtime_limit(pid).and_then(Self::from_number)
-    }
-
-    /// Sets the tag on a process; `None` is this process. Returns `false` if the host does not
-    /// allow it.
-    pub(crate) fn put_on(self, pid: Option<Pid>) -> bool {
-        let maximum = getrlimit(Resource::Rttime).maximum;
-        prlimit(pid, Resource::Rttime, Rlimit { current: Some(self.0), maximum }).is_ok()
-    }
 }
 
 /// The most generations that are examined.
@@ -546,8 +281,6 @@ fn read_name(process: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
 
     const TAIL: &str = "S 7 40 41 0 -1 4194560 1 2 3 4 10 20 30 40 20 0 1 0 9911 5000 250 18446744073709551615 1 1";
@@ -591,7 +324,8 @@ mod tests {
     fn this_process_is_seen_alive() {
         let own = stat(getpid()).unwrap();
         assert!(own.is_alive() && own.rss_pages > 0);
-        assert!(ProcessSnapshot::take().iter().any(|stat| stat.pid == own.pid));
+        assert!(all_pids().contains(&own.pid));
+        assert_eq!(own_key().unwrap(), own.key());
     }
 
     #[test]
@@ -604,13 +338,6 @@ mod tests {
     }
 
     #[test]
-    fn the_tag_is_found_among_the_limits() {
-        let limits = "Limit  Soft  Hard  Units\nMax realtime priority  0  0\nMax realtime timeout      4611686018427387905  unlimited            us\n";
-        assert_eq!(parse_realtime_limit(limits), Some(4_611_686_018_427_387_905));
-        assert_eq!(parse_realtime_limit("Max realtime timeout  unlimited unlimited us\n"), None);
-    }
-
-    #[test]
     fn a_whole_file_is_read_by_one_call() {
         for path in ["/proc/meminfo", "/proc/loadavg"] {
             let (short, whole) =
@@ -619,26 +346,6 @@ mod tests {
             assert!(short.ends_with('\n'), "{short}");
         }
         assert_eq!(read_short_file("/proc/none").unwrap_err().kind(), io::ErrorKind::NotFound);
-    }
-
-    proptest! {
-        #[test]
-        fn children_share_their_server_and_nothing_else(random: u64, a in 1_u32..1 << 24, b in 1_u32..1 << 24) {
-            let server = ProcessTag::for_server(random);
-            let first = server.for_child(a);
-            let second = server.for_child(b);
-            prop_assert!(server.is_server_tag() && !first.is_server_tag());
-            prop_assert!(first.is_same_server(second) && first.is_same_server(server));
-            prop_assert_eq!(first == second, a == b);
-            prop_assert_eq!(ProcessTag::from_number(first.to_number()), Some(first));
-        }
-    }
-
-    #[test]
-    fn an_ordinary_limit_is_not_a_tag() {
-        for number in [0, 1, 200_000, 1 << 50, u64::MAX] {
-            assert_eq!(ProcessTag::from_number(number), None, "{number}");
-        }
     }
 
     #[test]

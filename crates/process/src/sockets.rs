@@ -10,9 +10,9 @@
 //!   and the process that holds this inode is searched for in /proc
 //!   ([`JobConnectionDetector::is_job_on_tcp`]).
 //!
-//! The ancestors of a process show if it belongs to a job (`find_ancestry`): the server is a
-//! subreaper, so whatever a job starts stays a descendant of the server, even after `setsid`, a
-//! double fork, and in its own namespaces. Jobs of an earlier server descend from the keeper.
+//! The ancestors of a process show if it belongs to a job (`find_ancestry`): whatever a job starts stays
+//! a descendant of its shim, even after `setsid`, a double fork, and in its own namespaces, and the shim
+//! is a child of the keeper.
 //!
 //! **Invariant:** a connection over TCP counts as an outsider's only with evidence for that. A file
 //! that is in flight between two processes, hidden in a thread's own file table, or closed right
@@ -37,7 +37,7 @@ use rustix::process::{Pid, geteuid, getpid};
 use tokio::net::UnixStream;
 
 use crate::host::Host;
-use crate::processes::{self, ProcStat, ProcessSnapshot, ProcessTag, descends_from_program};
+use crate::processes::{self, ProcStat, descends_from_program};
 use crate::syscalls;
 
 // The process at the other end of a connection.
@@ -100,7 +100,7 @@ impl JobConnectionDetector {
     pub fn is_job_on_tcp(&self, server: SocketAddr, peer: SocketAddr) -> bool {
         // Read before the socket: a job that holds it now may be over once its holder was searched
         // for.
-        let had_trees = self.host.trees().has_open_trees();
+        let had_trees = self.has_job_processes();
         match find_socket(peer, server) {
             Ok(SocketLookup::Found(entry)) => self.is_jobs_socket(entry, had_trees),
             // The other end was closed before it could be examined, or is on another machine.
@@ -156,16 +156,12 @@ impl JobConnectionDetector {
 
     /// `true` while any process of any job is alive, including processes that outlived their job.
     fn has_job_processes(&self) -> bool {
-        let ours = self.job_ancestors();
-        let others = [self.host.guardian().pid(), self.host.spawner().pid(), Some(getpid())];
-        let is_child =
-            |stat: &ProcStat| ours.is_parent(stat.parent) && !others.contains(&Some(stat.pid));
-        ProcessSnapshot::take().iter().any(|stat| stat.is_alive() && is_child(stat))
+        let keeper = self.host.keeper().keeper();
+        processes::children_of(keeper).into_iter().any(|pid| pid != getpid())
     }
 
     fn job_ancestors(&self) -> JobAncestors {
-        let roots = self.host.trees().children.roots();
-        JobAncestors { roots, tag: self.host.tag().inherited() }
+        JobAncestors { keeper: self.host.keeper().keeper() }
     }
 
     fn lock_recent(&self) -> std::sync::MutexGuard<'_, VecDeque<Pid>> {
@@ -215,18 +211,15 @@ fn holds_outside(pid: Pid, link: &Path, ours: &JobAncestors) -> bool {
 
 // The check whether a process descends from this server or from its keeper.
 
-/// The processes from which all jobs descend.
+/// The process from which all jobs descend: the shims are children of the keeper.
 #[derive(Debug)]
 struct JobAncestors {
-    /// This server, and its keeper if it has one: processes of earlier servers are children of that.
-    roots: Vec<Pid>,
-    /// The tag of this server.
-    tag: Option<ProcessTag>,
+    keeper: Pid,
 }
 
 impl JobAncestors {
     fn is_parent(&self, number: i32) -> bool {
-        self.roots.iter().any(|root| root.as_raw_pid() == number)
+        self.keeper.as_raw_pid() == number
     }
 }
 
@@ -239,7 +232,7 @@ const ATTEMPTS: usize = 16;
 /// The relation of a process to this server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ancestry {
-    /// A descendant of this server or of its keeper, other than this server.
+    /// A shim, or a process of a job.
     Ours,
     /// Any other process.
     Outside,
@@ -277,25 +270,21 @@ fn walk_up(pid: Pid, ours: &JobAncestors) -> Option<Ancestry> {
         }
         match parent {
             Some(parent) => current = parent,
-            None => return Some(classify_behind_hidden_parent(pid, current.parent, ours.tag)),
+            None => return Some(classify_behind_hidden_parent(current.parent)),
         }
     }
     Some(Ancestry::Ours)
 }
 
 /// Classifies a process with a living ancestor that /proc does not show. Mounted with `hidepid`,
-/// /proc shows no processes of other users, which are ancestors of every ordinary client there.
-fn classify_behind_hidden_parent(pid: Pid, parent: i32, ours: Option<ProcessTag>) -> Ancestry {
+/// /proc shows no processes of other users, which are ancestors of every ordinary client there. The
+/// shim of a job is a process of the server's own user, so it is shown.
+fn classify_behind_hidden_parent(parent: i32) -> Ancestry {
     let is_hidden = |pid: i32| {
         // Needs no file descriptor, so that it does not fail if there are none left.
         fs::symlink_metadata(format!("/proc/{pid}")).is_err_and(|e| e.kind() == ErrorKind::NotFound)
     };
-    if !is_hidden(1) || !is_hidden(parent) {
-        return Ancestry::Unknown;
-    }
-    let carries_tag =
-        ours.is_some_and(|ours| ProcessTag::read(pid).is_some_and(|tag| tag.is_same_server(ours)));
-    if carries_tag { Ancestry::Ours } else { Ancestry::Outside }
+    if is_hidden(1) && is_hidden(parent) { Ancestry::Outside } else { Ancestry::Unknown }
 }
 
 // The kernel's table of TCP sockets: the owner of the socket at the other end of a connection.
@@ -523,22 +512,24 @@ fn listening_port(socket: &str) -> Option<u16> {
 mod tests {
     use std::net::{TcpListener, TcpStream};
     use std::os::fd::AsRawFd as _;
-    use std::process::{Command, Stdio};
+    use std::process::Command;
     use std::thread;
     use std::time::{Duration, Instant};
 
     use super::*;
-    use crate::host::host;
+    use crate::host::{host, sh};
+    use crate::{CommandLine, EnvVariable, Process, ProcessLaunch};
 
-    /// A child that connects to `port` and stays for as long as its input is open.
-    fn client(port: u16) -> std::process::Child {
-        let script = format!("exec 3<>/dev/tcp/127.0.0.1/{port}; read");
-        let mut command = Command::new("bash");
-        command.args(["-c", &script]).stdin(Stdio::piped()).spawn().unwrap()
+    /// A job that connects to `port` and stays until it is killed.
+    fn client(port: u16) -> Process {
+        let script = format!("exec 3<>/dev/tcp/127.0.0.1/{port}; exec sleep 1000");
+        let command = CommandLine::new_direct("/bin/bash", ["-c", &script]);
+        let path = EnvVariable::new("PATH", "/usr/bin:/bin").unwrap();
+        host().spawn(&ProcessLaunch { command, env: vec![path], ..sh("") }).unwrap()
     }
 
-    #[test]
-    fn a_child_counts_as_a_job_over_tcp_even_when_gone_and_this_process_does_not() {
+    #[tokio::test]
+    async fn a_job_is_known_over_tcp_even_when_gone_and_this_process_is_none() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let server = listener.local_addr().unwrap();
         let callers = JobConnectionDetector::new(Arc::clone(host()));
@@ -549,11 +540,10 @@ mod tests {
             drop(ours);
             assert!(callers.is_job_on_tcp(server, peer), "its owner is unknown");
         }
-        let mut child = client(server.port());
+        let job = client(server.port());
         let (_, peer) = listener.accept().unwrap();
         assert!(callers.is_job_on_tcp(server, peer));
-        child.kill().unwrap();
-        child.wait().unwrap();
+        assert_eq!(job.tree.kill(), [0; 0]);
         assert!(callers.is_job_on_tcp(server, peer));
         let elsewhere = "192.0.2.7:7".parse().unwrap();
         assert!(!callers.is_job_on_tcp(server, elsewhere));
@@ -566,7 +556,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_child_counts_as_a_job_over_a_unix_socket_even_when_gone_and_this_process_does_not() {
+    async fn a_job_is_known_over_a_unix_socket_even_when_gone_and_this_process_is_none() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
         let listener = tokio::net::UnixListener::bind(&path).unwrap();
@@ -576,53 +566,50 @@ mod tests {
         assert!(!callers.is_job_on_unix(&stream));
         drop(ours);
         assert!(!callers.is_job_on_unix(&stream), "this process still runs");
-        let script = "import socket,sys; s=socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); \
-                      sys.stdin.read()";
-        let mut command = Command::new("python3");
-        command.args(["-c", script]).arg(&path).stdin(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let (stream, _) = listener.accept().await.unwrap();
+        let script = "import socket,sys,time; s=socket.socket(socket.AF_UNIX); \
+                      s.connect(sys.argv[1]); time.sleep(1000)";
+        let args = ["-c", script, path.to_str().unwrap()];
+        let command = CommandLine::new_direct("python3", args);
+        let job = host().spawn(&ProcessLaunch { command, ..sh("") }).unwrap();
+        let accepted = tokio::time::timeout(Duration::from_secs(60), listener.accept()).await;
+        let (stream, _) = accepted.unwrap().unwrap();
         assert!(callers.is_job_on_unix(&stream));
-        child.kill().unwrap();
-        child.wait().unwrap();
+        assert_eq!(job.tree.kill(), [0; 0]);
         assert!(callers.is_job_on_unix(&stream));
     }
 
-    fn ancestors(roots: &[Pid]) -> JobAncestors {
-        JobAncestors { roots: roots.to_vec(), tag: None }
-    }
-
-    #[test]
-    fn a_child_descends_from_this_server_and_our_parent_does_not() {
-        let ours = ancestors(&[getpid()]);
-        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
-        let pid = Pid::from_raw(child.id().cast_signed()).unwrap();
-        assert_eq!(find_ancestry(pid, &ours), Ancestry::Ours);
+    #[tokio::test]
+    async fn a_process_of_a_job_descends_from_the_keeper_and_others_do_not() {
+        let ours = JobAncestors { keeper: host().keeper().keeper() };
+        let text = "(setsid sleep 1000 &); exec sleep 1000";
+        let job = host().spawn(&sh(text)).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while job.tree.living_pids().len() < 2 {
+            assert!(Instant::now() < deadline, "it does not start");
+            thread::sleep(Duration::from_millis(5));
+        }
+        for pid in job.tree.living_pids() {
+            let pid = Pid::from_raw(pid.cast_signed()).unwrap();
+            assert_eq!(find_ancestry(pid, &ours), Ancestry::Ours);
+        }
         assert!(JobConnectionDetector::new(Arc::clone(host())).has_job_processes());
-        child.kill().unwrap();
-        assert_eq!(find_ancestry(pid, &ours), Ancestry::Ours, "also before it is reaped");
-        child.wait().unwrap();
-        assert_eq!(find_ancestry(rustix::process::getppid().unwrap(), &ours), Ancestry::Outside);
+        assert_eq!(job.tree.kill(), [0; 0]);
+        for outside in [getpid(), ours.keeper, rustix::process::getppid().unwrap()] {
+            assert_eq!(find_ancestry(outside, &ours), Ancestry::Outside);
+        }
         assert_eq!(find_ancestry(Pid::from_raw(i32::MAX).unwrap(), &ours), Ancestry::Unknown);
     }
 
     #[test]
-    fn a_job_of_an_earlier_server_descends_from_the_keeper_and_the_server_is_no_job() {
-        let mut keeper = Command::new("sh");
-        keeper.args(["-c", "sleep 60 & echo $!; read x; kill $!"]);
-        let mut keeper = keeper.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(keeper.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let job = Pid::from_raw(line.trim().parse().unwrap()).unwrap();
-        let pid = Pid::from_raw(keeper.id().cast_signed()).unwrap();
-        let server = Pid::from_raw(i32::MAX).unwrap();
-        assert_eq!(find_ancestry(job, &ancestors(&[server, pid])), Ancestry::Ours);
-        assert_eq!(find_ancestry(job, &ancestors(&[server])), Ancestry::Outside);
-        assert_eq!(find_ancestry(pid, &ancestors(&[server, pid])), Ancestry::Outside);
-        let above = rustix::process::getppid().unwrap();
-        assert_eq!(find_ancestry(getpid(), &ancestors(&[getpid(), above])), Ancestry::Outside);
-        drop(keeper.stdin.take());
-        keeper.wait().unwrap();
+    fn in_serve_the_server_is_no_job_although_it_is_a_child_of_the_keeper() {
+        let ours = JobAncestors { keeper: rustix::process::getppid().unwrap() };
+        assert_eq!(find_ancestry(getpid(), &ours), Ancestry::Outside);
+        let child = Command::new("sleep").arg("60").spawn();
+        let mut child = child.unwrap();
+        let pid = Pid::from_raw(child.id().cast_signed()).unwrap();
+        assert_eq!(find_ancestry(pid, &ours), Ancestry::Ours);
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     fn inode_of(stream: &TcpStream) -> u64 {

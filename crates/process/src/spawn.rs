@@ -1,36 +1,28 @@
-//! Starts a process from its description, with its pipes, its sandbox and its limits.
+//! Starts a process from its description, with its pipes, its sandbox and its limits: the server prepares
+//! everything, the keeper forks a shim, and the shim starts the process.
 
-use std::env::ArgsOs;
-use std::ffi::{CString, OsStr, OsString};
-use std::fs::File;
+use std::ffi::{CString, OsStr};
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt};
-use std::path::Path;
-use std::process::ExitCode;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{Access, AtFlags, FileType, accessat, statat};
 use rustix::io::Errno;
-use rustix::process::Pid;
 
-use crate::child_defaults::JOB_VARIABLE;
-use crate::child_steps::{SpawnFailure, SpawnRequest, SpawnStep};
-use crate::children::{Child, Children};
 use crate::confinement::Backend;
-use crate::guardian::guardian_main;
 use crate::host::{Host, SavedProcess};
-use crate::keeper::{FileRole, KeptFile, KeptJob};
-use crate::launch::{self, CommandLine, Cwd, EnvVariable, ProcessLaunch, ReportMode, StartError};
-use crate::sandbox::job_resources::{JobResources, SandboxResources};
+use crate::launch::{
+    self, CommandLine, Cwd, EnvVariable, LaunchStdin, ProcessLaunch, ReportMode, StartError,
+};
+use crate::own_process::job_open_files;
+use crate::sandbox::restrictions;
 use crate::shell::PipelineReport;
-use crate::spawner::{NamespacedLeader, PidNamespace};
-use crate::spawner_process::spawner_main;
-use crate::stdio::{ChildFiles, ChildStdio, InputPipe, OutputPipe, StdioPipes};
-use crate::syscalls::{self, FileAction, PosixSpawnPlan};
+use crate::shim::{Isolation, ProcessEvents, Role, ShimLink, ShimPlan, StartFailure, memory_file};
+use crate::spawn_request::{SpawnFailure, SpawnRequest, SpawnStep};
+use crate::stdio::{OutputPipe, ProcessInput, StdioPipes};
 use crate::tree::ProcessTree;
-use crate::tree_members::{self, LeaderProcess, TreeEvidence, TreeIdentity};
-use crate::vfork_spawn::SpawnedChild;
 
 /// The PATH that a shell searches if none is set.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -86,8 +78,8 @@ const AGENTS: &[&str] = &[
 /// A running process, in the parts that different owners take.
 #[derive(Debug)]
 pub struct Process {
-    /// The process itself: the owner of this waits for it.
-    pub leader: LeaderProcess,
+    /// What happens to the process and its tree.
+    pub events: ProcessEvents,
     /// Everything that the process starts.
     pub tree: ProcessTree,
     /// The standard output, both streams if they are merged, or the terminal.
@@ -95,14 +87,58 @@ pub struct Process {
     /// The standard error, if it is a pipe of its own.
     pub stderr: Option<OutputPipe>,
     /// The standard input, if the process reads any.
-    pub stdin: Option<InputPipe>,
+    pub stdin: Option<ProcessInput>,
     /// The exit codes of the last pipeline, available after the end.
     pub report: Option<PipelineReport>,
 }
 
+/// A process that is being started: its shim exists, or will. Dropping it ends the process.
+#[derive(Debug)]
+pub struct StartingProcess {
+    process: Process,
+    launch: ProcessLaunch,
+    path: CString,
+    directory: OwnedFd,
+}
+
+impl StartingProcess {
+    /// Returns the process once it runs its program. A program on a disk that does not answer may take
+    /// for ever.
+    ///
+    /// # Errors
+    /// Each reason has its own variant, see [`StartError`]. There is no process then.
+    pub async fn started(mut self) -> Result<Process, StartError> {
+        let started = self.process.events.started().await;
+        self.finish(started)
+    }
+
+    /// Does the same, and blocks.
+    ///
+    /// # Errors
+    /// As [`Self::started`].
+    pub fn wait(self) -> Result<Process, StartError> {
+        let started = self.process.tree.link().wait_for_start();
+        self.finish(started)
+    }
+
+    fn finish(self, started: Result<(), StartFailure>) -> Result<Process, StartError> {
+        let Self { process, launch, path, directory } = self;
+        match started {
+            Ok(()) => Ok(process),
+            Err(StartFailure::Step(failure)) => {
+                Err(explain_failure(failure, &launch, &path, directory.as_fd()))
+            }
+            Err(StartFailure::ShimLost) => Err(StartError::System {
+                program: to_text(&launch.command.program),
+                why: "the process that was to start it was killed".to_owned(),
+            }),
+        }
+    }
+}
+
 impl Host {
-    /// `true` if an idle host starts this process at once, provided that its program is in memory:
-    /// its directory is on a local disk, and its sandbox needs no search and no helper.
+    /// `true` if nothing is looked up for this process that could take long: its directory is on a
+    /// local disk, and its sandbox needs no search.
     #[must_use]
     pub fn is_quick_to_start(&self, launch: &ProcessLaunch) -> bool {
         let is_quick = match launch.sandbox.granted.backend {
@@ -112,154 +148,100 @@ impl Host {
         is_quick && self.local_dirs().contains(launch.cwd.path())
     }
 
-    /// Starts a process in its own session; it inherits only what `launch` says.
-    ///
-    /// It runs its program when this returns. After an error there is no process. Must be called
-    /// inside a tokio runtime.
+    /// Starts a process in its own session, and waits until it runs its program; it inherits only what
+    /// `launch` says. Blocks. Must be called inside a tokio runtime.
     ///
     /// # Errors
     /// Each reason has its own variant, see [`StartError`].
     pub fn spawn(&self, launch: &ProcessLaunch) -> Result<Process, StartError> {
+        self.begin_start(launch.clone())?.wait()
+    }
+
+    /// Begins to start a process: from now on it starts whatever happens to this server. Blocks while
+    /// its program and its directories are looked up. Must be called inside a tokio runtime.
+    ///
+    /// # Errors
+    /// Each reason has its own variant, see [`StartError`].
+    pub fn begin_start(&self, launch: ProcessLaunch) -> Result<StartingProcess, StartError> {
         let argv = build_argv(&launch.command)?;
-        let own;
-        let cwd = match &launch.cwd {
-            Cwd::Path(path) => {
-                own = launch::open_directory(path, self.local_dirs())?;
-                own.as_fd()
-            }
-            Cwd::Opened(directory) => directory.as_fd(),
+        let system = |error: io::Error| system_error(&launch, &error);
+        let directory = match &launch.cwd {
+            Cwd::Path(path) => launch::open_directory(path, self.local_dirs())?,
+            Cwd::Opened(directory) => directory.as_fd().try_clone_to_owned().map_err(system)?,
         };
-        let path = find_program(launch, cwd)?;
-        let system = |error: io::Error| system_error(launch, &error);
+        let path = find_program(&launch, directory.as_fd())?;
         let report = match launch.command.report {
             ReportMode::Pipeline => Some(PipelineReport::create().map_err(system)?),
             ReportMode::None => None,
         };
-        let pipes = StdioPipes::open(launch.stdin, launch.streams).map_err(system)?;
-        let started_after = syscalls::boot_ticks();
-        let resources = self.create_sandbox_resources(launch)?;
-        let request = SpawnRequest {
-            path,
-            argv,
-            env: build_env(launch, resources.temporary())?,
-            terminal: pipes.child_stdio.terminal().cloned(),
-            tag: self.new_tag(),
-            sandbox: self.sandbox_rules(&resources, &launch.sandbox),
+        let pipes = StdioPipes::open(&launch.stdin, launch.streams).map_err(system)?;
+        let resources = self.create_sandbox_resources(&launch)?;
+        let sandbox = self.sandbox_rules(&resources, &launch.sandbox);
+        let isolation = match sandbox.backend {
+            Backend::Namespaces => Isolation::Namespaces(sandbox.confinement.network),
+            Backend::Landlock | Backend::Seccomp | Backend::Nothing => Isolation::None,
         };
-        let files = pipes.child_stdio.files(cwd, report.as_ref().map(PipelineReport::file));
-        let created = self.create_leader(&request, files, &resources);
-        let (spawned, namespace) = created.map_err(|failure| {
-            if failure.step == SpawnStep::Request {
-                self.end_unanswered(launch, &pipes.child_stdio);
-            }
-            explain_failure(failure, launch, &request.path, cwd)
-        })?;
-        let resources = JobResources::new(namespace, resources);
-        let (child, pidfd) = tree_members::watch_for_exit(spawned).map_err(system)?;
-        let marker = find_marker(launch);
-        let evidence =
-            TreeEvidence { tag: request.tag, marker, files: pipes.child_stdio.fd_names() };
-        let keep = launch.keep_as.as_deref().zip(self.keeper());
-        let keep = keep.map(|(name, keeper)| (name, KeptJob::create(keeper)));
-        let identity =
-            TreeIdentity::new(Arc::clone(self.trees()), child.pid(), started_after, evidence)
-                .with_resources(resources)
-                .with_keeper(keep.as_ref().map(|(_, kept)| Arc::clone(kept)));
-        let identity = Arc::new(identity);
-        let mut process = Process {
-            leader: LeaderProcess::new(child, pidfd, Arc::clone(&identity)),
-            tree: ProcessTree::new(identity),
-            stdout: pipes.stdout,
-            stderr: pipes.stderr,
-            stdin: pipes.stdin,
-            report,
+        let filters = sandbox.call_rules().map(|rules| self.filters().get(rules)).transpose();
+        let filters = filters.map_err(system)?.unwrap_or_default();
+        let names = pipes.child_stdio.input_names();
+        let saved = SavedProcess::new(&names, pipes.stderr.is_some(), resources.save());
+        let plan = ShimPlan {
+            filters: (*filters).clone(),
+            max_tasks: restrictions::max_tasks(&sandbox.limits, sandbox.backend),
+            request: SpawnRequest {
+                path: path.clone(),
+                argv,
+                env: build_env(&launch, resources.temporary())?,
+                terminal: pipes.child_stdio.terminal().cloned(),
+                sandbox,
+            },
+            open_files: job_open_files(self.open_files()),
+            directory: self.full_path(&launch.cwd, &directory, isolation)?,
+            isolation,
+            deadline: launch.deadline,
+            ends_input: matches!(launch.stdin, LaunchStdin::Text(_)),
+            saved: saved.to_text().unwrap_or_default(),
         };
-        if let Some((name, kept)) = keep {
-            process.register_or_end(name, &kept, launch)?;
+        let cgroup = resources.open_cgroup().map_err(|errno| system(errno.into()))?;
+        let input = match &launch.stdin {
+            LaunchStdin::Text(text) if !text.is_empty() => Some(memory_file(text).map_err(system)?),
+            _ => None,
+        };
+        let mut files = pipes.files();
+        files.push((Role::Directory, directory.as_fd()));
+        files.extend(cgroup.as_ref().map(|file| (Role::Cgroup, file.as_fd())));
+        files.extend(input.as_ref().map(|file| (Role::Input, file.as_fd())));
+        files.extend(report.as_ref().map(|report| (Role::Report, report.file())));
+        let name = launch.keep_as.as_deref().unwrap_or_default();
+        let link =
+            ShimLink::launch(self.keeper(), name, &plan, files, resources).map_err(system)?;
+        let StdioPipes { mut stdout, mut stderr, child_stdio: _, stdin_writer } = pipes;
+        stdout.hold(&link, Role::StdoutReader);
+        if let Some(stderr) = &mut stderr {
+            stderr.hold(&link, Role::StderrReader);
         }
-        Ok(process)
+        let resizer = stdout.terminal_resizer(matches!(launch.stdin, LaunchStdin::Terminal(_)));
+        let has_input = stdin_writer.is_some() || resizer.is_some();
+        let stdin = has_input.then(|| ProcessInput::new(&link, resizer, (0, 0)));
+        let events = ProcessEvents::new(&link).map_err(system)?;
+        let tree = ProcessTree::new(link, names, Arc::clone(self.cgroups()));
+        let process = Process { events, tree, stdout, stderr, stdin, report };
+        Ok(StartingProcess { process, launch, path, directory })
     }
 
-    /// Creates the leader with its sandbox and limits: by this process, or in namespaces by the
-    /// spawner.
-    fn create_leader(
+    /// Returns the path under which a job enters its directory. In a view of its own it must lead there
+    /// without symlinks.
+    fn full_path(
         &self,
-        request: &SpawnRequest,
-        files: ChildFiles<'_>,
-        resources: &SandboxResources,
-    ) -> Result<(SpawnedChild, Option<PidNamespace>), SpawnFailure> {
-        let cgroup = resources.open_cgroup().map_err(|errno| SpawnStep::Cgroup.failed(errno))?;
-        let cgroup = cgroup.as_ref().map(OwnedFd::as_fd);
-        match request.sandbox.backend {
-            Backend::Namespaces => {
-                let NamespacedLeader { leader, namespace } =
-                    self.spawner().create(request, files, cgroup)?;
-                self.defaults().check_job_score(leader.child.pid());
-                Ok((leader, Some(namespace)))
+        cwd: &Cwd,
+        directory: &OwnedFd,
+        isolation: Isolation,
+    ) -> Result<PathBuf, StartError> {
+        match (isolation, cwd) {
+            (Isolation::None, _) | (_, Cwd::Opened(_)) => Ok(cwd.path().to_owned()),
+            (Isolation::Namespaces(_), Cwd::Path(path)) => {
+                launch::resolve_path(directory).map_err(|errno| launch::bad_cwd(path, errno))
             }
-            Backend::Landlock | Backend::Seccomp | Backend::Nothing => {
-                self.vfork_spawner().create(request, files, cgroup).map(|leader| (leader, None))
-            }
-        }
-    }
-
-    /// Ends the process of a launch that was not answered: the spawner may have died right after it
-    /// created one. The process is found by what it carries, since its pid is unknown.
-    fn end_unanswered(&self, launch: &ProcessLaunch, child_stdio: &ChildStdio) {
-        let marker = find_marker(launch);
-        let evidence = TreeEvidence { tag: None, marker, files: child_stdio.fd_names() };
-        let nobody = TreeIdentity::new(Arc::clone(self.trees()), Pid::INIT, 0, evidence);
-        nobody.mark_leader_reaped();
-        // A process that is left even so is ended with the server.
-        drop(ProcessTree::new(Arc::new(nobody)).kill());
-    }
-}
-
-impl Process {
-    /// Registers the process with the keeper, or ends it: without the keeper it would not survive as
-    /// its caller expects.
-    fn register_or_end(
-        &mut self,
-        name: &str,
-        kept: &Arc<KeptJob>,
-        launch: &ProcessLaunch,
-    ) -> Result<(), StartError> {
-        self.register(name, kept).map_err(|errno| {
-            drop(self.tree.kill());
-            let why = format!("the keeper does not take it: {}", io::Error::from(errno));
-            StartError::System { program: to_text(&launch.command.program), why }
-        })
-    }
-
-    /// Leaves a copy of everything that the next server needs with the keeper.
-    fn register(&mut self, name: &str, kept: &Arc<KeptJob>) -> Result<(), Errno> {
-        let identity = &self.tree.identity;
-        let end = self.stdin.as_ref().map(InputPipe::end_of_input);
-        let mut files = vec![(FileRole::Stdout, self.stdout.as_fd())];
-        files.extend(self.stderr.as_ref().map(|pipe| (FileRole::Stderr, pipe.as_fd())));
-        files.extend(self.stdin.as_ref().map(|pipe| (FileRole::Stdin, pipe.file())));
-        files.extend(self.report.as_ref().map(|report| (FileRole::Report, report.file())));
-        let registered = identity.query_resources(|resources| {
-            let mut init = None;
-            let others = resources.files(&mut init)?;
-            let files: Vec<_> = files.iter().copied().chain(others).collect();
-            let saved = SavedProcess::new(identity, resources.save(), end, self.stderr.is_some());
-            let state = saved.to_text().ok_or(Errno::INVAL)?;
-            kept.register(name, identity.leader, state, &files)
-        });
-        registered.unwrap_or(Err(Errno::INVAL))?;
-        self.attach(kept);
-        Ok(())
-    }
-
-    /// Makes the keeper close its copies of the pipes with ours.
-    pub(crate) fn attach(&mut self, kept: &Arc<KeptJob>) {
-        self.stdout.keep(KeptFile::new(kept, FileRole::Stdout));
-        if let Some(stderr) = &mut self.stderr {
-            stderr.keep(KeptFile::new(kept, FileRole::Stderr));
-        }
-        if let Some(stdin) = &mut self.stdin {
-            stdin.keep(KeptFile::new(kept, FileRole::Stdin));
         }
     }
 }
@@ -279,12 +261,10 @@ fn explain_failure(
     match step {
         SpawnStep::Program => explain(errno, launch, path, cwd),
         SpawnStep::Directory => launch::bad_cwd(launch.cwd.path(), errno),
-        SpawnStep::Request | SpawnStep::Clone | SpawnStep::Files | SpawnStep::Session => {
-            StartError::System {
-                program: to_text(&launch.command.program),
-                why: format!("{}: {}", step.description(), why()),
-            }
-        }
+        SpawnStep::Clone | SpawnStep::Files | SpawnStep::Session => StartError::System {
+            program: to_text(&launch.command.program),
+            why: format!("{}: {}", step.description(), why()),
+        },
         SpawnStep::Cgroup
         | SpawnStep::Namespaces
         | SpawnStep::UserMap
@@ -325,12 +305,6 @@ fn build_env(
         env.push(EnvVariable::new(TEMPORARY, temporary)?);
     }
     Ok(env)
-}
-
-/// Returns the whole variable that marks the tree.
-fn find_marker(launch: &ProcessLaunch) -> Option<Vec<u8>> {
-    let marker = launch.env.iter().find(|variable| variable.name() == JOB_VARIABLE);
-    marker.map(|variable| variable.as_bytes().to_vec())
 }
 
 fn c_string(bytes: Vec<u8>, what: &'static str) -> Result<CString, StartError> {
@@ -423,157 +397,40 @@ fn to_text(text: &OsStr) -> String {
     text.to_string_lossy().into_owned()
 }
 
-// A process that outlives us, in its own session and without our files.
-
-/// The description of a process to start that outlives this one.
-#[derive(Debug)]
-pub struct DetachedLaunch<'a> {
-    /// The path of the program.
-    pub program: &'a Path,
-    /// The arguments after the program's name.
-    pub args: &'a [OsString],
-    /// The whole environment.
-    pub env: &'a [(OsString, OsString)],
-    /// The file for both output streams.
-    pub output: &'a File,
-}
-
-/// A process that continues when this one ends, whatever happens to our session and group.
-#[derive(Debug)]
-pub struct DetachedProcess {
-    child: Child,
-}
-
-/// Starts detached processes. A clone is the same spawner.
-#[derive(Debug, Clone, Default)]
-pub struct DetachedProcesses {
-    children: Arc<Children>,
-}
-
-impl DetachedProcesses {
-    /// Starts a process in the current directory, with an empty standard input. It inherits no open
-    /// file except its output.
-    ///
-    /// # Errors
-    /// If the system does not start it.
-    pub fn start(&self, launch: &DetachedLaunch<'_>) -> io::Result<DetachedProcess> {
-        // An earlier one may have ended since.
-        self.children.reap_orphans();
-        // Before Linux 5.11 this fails, and inherited files are passed on as usual.
-        syscalls::close_inherited_on_exec().ok();
-        let path = CString::new(launch.program.as_os_str().as_bytes())?;
-        let mut argv = vec![path.clone()];
-        for arg in launch.args {
-            argv.push(CString::new(arg.as_bytes())?);
-        }
-        let actions = [
-            FileAction::Open { to: 0, path: c"/dev/null", flags: libc::O_RDONLY },
-            FileAction::Dup { from: launch.output.as_fd(), to: 1 },
-            FileAction::Copy { from: 1, to: 2 },
-        ];
-        let env = env_strings(launch.env)?;
-        let plan =
-            PosixSpawnPlan { path: &path, argv: &argv, env: &env, actions: &actions, blocked: &[] };
-        Ok(DetachedProcess { child: self.children.create(|| syscalls::posix_spawn(&plan))? })
-    }
-}
-
-impl DetachedProcess {
-    /// Returns the pid of the process.
-    #[must_use]
-    pub fn pid(&self) -> u32 {
-        self.child.pid().as_raw_nonzero().get().unsigned_abs()
-    }
-
-    /// Reaps the process if it has ended, and returns `true` then. Do not call it again after that.
-    ///
-    /// # Errors
-    /// If the system call fails.
-    pub fn try_reap(&mut self) -> io::Result<bool> {
-        Ok(self.child.try_reap()?.is_some())
-    }
-}
-
-fn env_strings(pairs: &[(OsString, OsString)]) -> io::Result<Vec<CString>> {
-    let one = |(name, value): &(OsString, OsString)| {
-        CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()).map_err(io::Error::from)
-    };
-    pairs.iter().map(one).collect()
-}
-
-/// Runs a helper process of a server until the server is gone, if the program's arguments (without
-/// its name) say so; returns the exit code. `None` for every other call of the program.
-///
-/// Must be called before anything else in `main`: helpers are the same program again, and have one
-/// thread.
-#[must_use]
-pub fn run_helper(args: impl Fn() -> ArgsOs) -> Option<ExitCode> {
-    guardian_main(args().skip(1)).or_else(|| spawner_main(args().skip(1)))
-}
-
 #[cfg(test)]
 mod tests {
     //! Tests of the whole crate with real processes. They run concurrently in one process, as jobs
     //! do.
 
     use std::collections::BTreeSet;
-    use std::os::fd::AsRawFd as _;
+    use std::fs::File;
     use std::os::unix::fs::PermissionsExt;
-    use std::path::Path;
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::{Duration, Instant};
 
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use rustix::process::{Pid, Signal, kill_process};
+    use tokio::io::AsyncReadExt;
 
     use super::*;
     use crate::host::host;
-    use crate::launch::StartError;
+    use crate::processes::pid_number;
     use crate::{
-        ExitKind, InputWait, LaunchStdin, OpenedDir, SandboxSpec, StreamMode, TerminalSize,
-        TreeActivity, cgroup, shell,
+        Deadline, EndCause, ExitKind, InputWait, LeaderEnd, OpenedDir, ProcessEvent, SandboxSpec,
+        StreamMode, TerminalSize, TreeActivity, cgroup, shell, syscalls, thread_cpu_time,
     };
-
-    #[test]
-    fn a_detached_process_has_its_own_session_and_none_of_our_files() {
-        let output = tempfile::NamedTempFile::new().unwrap();
-        // A file that any child would inherit.
-        let ours = rustix::io::dup(output.as_file()).unwrap();
-        let script = format!(
-            "echo $A; cut -d' ' -f6 /proc/$$/stat; [ -e /proc/$$/fd/{} ] || echo gone; read x || echo end >&2; echo $$",
-            ours.as_raw_fd()
-        );
-        let launch = DetachedLaunch {
-            program: Path::new("/bin/sh"),
-            args: &["-c".into(), script.into()],
-            env: &[("A".into(), "b".into()), ("PATH".into(), "/usr/bin:/bin".into())],
-            output: output.as_file(),
-        };
-        let mut process = DetachedProcesses::default().start(&launch).unwrap();
-        let deadline = Instant::now() + Duration::from_secs(30);
-        while !process.try_reap().unwrap() {
-            assert!(Instant::now() < deadline, "it does not end");
-            std::thread::yield_now();
-        }
-        let pid = process.pid();
-        let written = std::fs::read_to_string(output.path()).unwrap();
-        assert_eq!(written, format!("b\n{pid}\ngone\nend\n{pid}\n"));
-    }
 
     const DEADLINE: Duration = Duration::from_secs(30);
 
     fn launch(program: &str, args: &[&str]) -> ProcessLaunch {
-        static JOBS: AtomicU64 = AtomicU64::new(1);
-        let tag = host().tag();
         let path = EnvVariable::new("PATH", "/usr/local/bin:/usr/bin:/bin").unwrap();
         ProcessLaunch {
             command: CommandLine::new_direct(program, args),
-            env: vec![path, tag.new_marker(JOBS.fetch_add(1, Ordering::Relaxed))],
+            env: vec![path],
             cwd: "/".into(),
             stdin: LaunchStdin::Null,
             streams: StreamMode::Separate,
             sandbox: SandboxSpec::none(),
             keep_as: None,
+            deadline: None,
         }
     }
 
@@ -593,14 +450,14 @@ mod tests {
 
     /// Returns the exit status and everything that the process wrote.
     async fn run(launch: &ProcessLaunch) -> (ExitKind, String, String) {
-        let process = host().spawn(launch).unwrap();
+        let Process { mut events, stdout, stderr, .. } = host().spawn(launch).unwrap();
         let stderr = async {
-            match process.stderr {
+            match stderr {
                 Some(pipe) => read_all(pipe).await,
                 None => String::new(),
             }
         };
-        let ended = async { tokio::join!(read_all(process.stdout), stderr, process.leader.wait()) };
+        let ended = async { tokio::join!(read_all(stdout), stderr, events.wait()) };
         let (stdout, stderr, exit) = tokio::time::timeout(DEADLINE, ended).await.unwrap();
         (exit.unwrap().status, stdout, stderr)
     }
@@ -633,12 +490,22 @@ mod tests {
         }
     }
 
-    /// Starts shell text that waits for our input: by then the process certainly carries its tag.
-    async fn start_marked(text: &str) -> Process {
-        let gated = with_stdin(LaunchStdin::Pipe, sh(&format!("read go; exec </dev/null\n{text}")));
-        let mut process = host().spawn(&gated).unwrap();
-        process.stdin.take().unwrap().write_all(b"go\n").await.unwrap();
-        process
+    /// Waits for the end of the first process.
+    async fn leader_end(events: &mut ProcessEvents) -> LeaderEnd {
+        let end = async {
+            loop {
+                match events.next().await {
+                    ProcessEvent::LeaderExited(end) => return end,
+                    ProcessEvent::ShimLost | ProcessEvent::StartFailed { .. } => panic!("no end"),
+                    _ => {}
+                }
+            }
+        };
+        tokio::time::timeout(DEADLINE, end).await.unwrap()
+    }
+
+    async fn exit_status(process: &mut Process) -> ExitKind {
+        leader_end(&mut process.events).await.exit.status
     }
 
     async fn kill(tree: &ProcessTree) -> Vec<u32> {
@@ -664,7 +531,8 @@ mod tests {
         let text = "for i in 1 2 3; do echo out $i; echo err $i >&2; done";
         let expected = "out 1\nerr 1\nout 2\nerr 2\nout 3\nerr 3\n".to_owned();
         for stdin in [LaunchStdin::Null, LaunchStdin::Pipe, LaunchStdin::Inherited] {
-            let launch = ProcessLaunch { streams: StreamMode::Merged, stdin, ..sh(text) };
+            let streams = StreamMode::Merged;
+            let launch = ProcessLaunch { streams, stdin: stdin.clone(), ..sh(text) };
             let ended = run(&launch).await;
             assert_eq!(ended, (ExitKind::Code(0), expected.clone(), String::new()), "{stdin:?}");
         }
@@ -681,14 +549,28 @@ mod tests {
     #[tokio::test]
     async fn usage_counts_cpu_time_and_memory() {
         let text = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
-        let busy = host().spawn(&sh(text)).unwrap().leader.wait().await.unwrap().usage;
+        let mut busy = host().spawn(&sh(text)).unwrap();
+        let busy = leader_end(&mut busy.events).await.exit.usage;
         assert!(busy.cpu > Duration::from_millis(5), "{busy:?}");
-        // More memory than this process ever had: a smaller peak of a child cannot be distinguished
-        // from its parent's.
-        let hungry = "head -c 900000000 /dev/zero | tail -c 900000000 | wc -c";
-        let hungry = host().spawn(&sh(hungry)).unwrap().leader.wait().await.unwrap().usage;
-        assert!(hungry.max_rss_bytes > 800_000_000, "{hungry:?}");
-        assert!(hungry.max_rss_bytes < 3_000_000_000, "{hungry:?}");
+        let hungry = "head -c 200000000 /dev/zero | tail -c 200000000 | wc -c";
+        let mut hungry = host().spawn(&sh(hungry)).unwrap();
+        let hungry = leader_end(&mut hungry.events).await;
+        for peak in [hungry.peak_rss_bytes, hungry.exit.usage.max_rss_bytes] {
+            assert!((190_000_000..900_000_000).contains(&peak), "{hungry:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_peak_of_an_orphan_that_ended_before_the_first_process_counts() {
+        let text = "(setsid python3 -c 'x = b\"x\" * 200_000_000; print(\"up\")' &); read x";
+        let gated = with_stdin(LaunchStdin::Pipe, sh(text));
+        let mut process = host().spawn(&gated).unwrap();
+        assert_eq!(first_line(&mut process.stdout).await, "up");
+        until("only the shell is left", || process.tree.living_pids().len() == 1).await;
+        process.stdin.take().unwrap().end().unwrap();
+        let end = leader_end(&mut process.events).await;
+        assert!(end.peak_rss_bytes > 190_000_000, "{end:?}");
+        assert!(end.exit.usage.max_rss_bytes < 190_000_000, "{end:?}");
     }
 
     #[tokio::test]
@@ -842,16 +724,46 @@ mod tests {
 
     #[tokio::test]
     async fn input_is_passed_to_the_process() {
-        let mut process = host().spawn(&with_stdin(LaunchStdin::Pipe, launch("cat", &[]))).unwrap();
-        let mut stdin = process.stdin.take().unwrap();
+        let launch = with_stdin(LaunchStdin::Pipe, launch("cat", &[]));
+        let Process { mut events, stdout, stdin, .. } = host().spawn(&launch).unwrap();
+        let mut stdin = stdin.unwrap();
         let text = "ab\u{e9}\n".repeat(100_000);
-        let write = async {
-            stdin.write_all(text.as_bytes()).await.unwrap();
-            stdin.end().await.unwrap();
+        let length = text.len() as u64;
+        assert_eq!(stdin.send(text.as_bytes()).unwrap(), length);
+        assert_eq!(stdin.send(b"last").unwrap(), length + 4);
+        stdin.end().unwrap();
+        assert!(read_all(stdout).await == text + "last");
+        let mut written = 0;
+        let status = loop {
+            match tokio::time::timeout(DEADLINE, events.next()).await.unwrap() {
+                ProcessEvent::InputWritten { total, .. } => written = total,
+                ProcessEvent::LeaderExited(end) => break end.exit.status,
+                other => panic!("{other:?}"),
+            }
         };
-        let ((), echoed) = tokio::join!(write, read_all(process.stdout));
-        assert!(echoed == text);
-        assert_eq!(process.leader.wait().await.unwrap().status, ExitKind::Code(0));
+        assert_eq!((status, written), (ExitKind::Code(0), length + 4));
+    }
+
+    #[tokio::test]
+    async fn a_text_is_the_whole_input() {
+        let text: Vec<u8> = (0..1_u32 << 20).map(|number| b'a' + (number % 23) as u8).collect();
+        let expected = String::from_utf8(text.clone()).unwrap();
+        let (status, stdout, _) = run(&with_stdin(LaunchStdin::Text(text), sh("cat"))).await;
+        assert_eq!(status, ExitKind::Code(0));
+        assert!(stdout == expected, "{} bytes", stdout.len());
+        let empty = with_stdin(LaunchStdin::Text(Vec::new()), launch("cat", &[]));
+        assert_eq!(run(&empty).await, (ExitKind::Code(0), String::new(), String::new()));
+    }
+
+    #[tokio::test]
+    async fn a_process_that_closes_its_input_is_reported() {
+        let launch = with_stdin(LaunchStdin::Pipe, sh("exec <&-; echo closed; sleep 1000"));
+        let mut process = host().spawn(&launch).unwrap();
+        assert_eq!(first_line(&mut process.stdout).await, "closed");
+        process.stdin.as_mut().unwrap().send(b"text").unwrap();
+        let event = tokio::time::timeout(DEADLINE, process.events.next()).await.unwrap();
+        assert_eq!(event, ProcessEvent::InputClosed);
+        assert_eq!(kill(&process.tree).await, [0; 0]);
     }
 
     #[tokio::test]
@@ -883,11 +795,10 @@ mod tests {
             .unwrap();
         let mut stdin = process.stdin.take().unwrap();
         assert_eq!(first_line(&mut process.stdout).await, "ready");
-        stdin.write_all(b"typed\n").await.unwrap();
+        stdin.send(b"typed\n").unwrap();
         assert_eq!(first_line(&mut process.stdout).await, "typed");
-        stdin.end().await.unwrap();
-        let exit = tokio::time::timeout(DEADLINE, process.leader.wait()).await.unwrap().unwrap();
-        assert_eq!(exit.status, ExitKind::Code(0));
+        stdin.send(b"\x04").unwrap();
+        assert_eq!(exit_status(&mut process).await, ExitKind::Code(0));
         assert_eq!(read_all(process.stdout).await, "");
     }
 
@@ -908,22 +819,22 @@ mod tests {
         for (stdin, text, expected) in [
             (Pipe, "echo up; cat".to_owned(), InputWait::Reads),
             (Pipe, "echo up; read x".to_owned(), InputWait::Reads),
-            (terminal, "echo up; read x".to_owned(), InputWait::Reads),
-            (terminal, "echo up; read x </dev/tty".to_owned(), InputWait::Reads),
-            (terminal, polls(""), InputWait::Polls),
+            (terminal.clone(), "echo up; read x".to_owned(), InputWait::Reads),
+            (terminal.clone(), "echo up; read x </dev/tty".to_owned(), InputWait::Reads),
+            (terminal.clone(), polls(""), InputWait::Polls),
             (Pipe, polls(""), InputWait::Polls),
-            (terminal, polls(pair), InputWait::Polls),
-            (terminal, polls(socket), InputWait::InputOrNetwork),
-            (terminal, polls(&without_input), InputWait::No),
+            (terminal.clone(), polls(pair), InputWait::Polls),
+            (terminal.clone(), polls(socket), InputWait::InputOrNetwork),
+            (terminal.clone(), polls(&without_input), InputWait::No),
             (Pipe, reads_beside("time.sleep(1000)"), InputWait::Polls),
-            (terminal, reads_beside("time.sleep(1000)"), InputWait::Polls),
+            (terminal.clone(), reads_beside("time.sleep(1000)"), InputWait::Polls),
             (Pipe, reads_beside("while True: pass"), InputWait::No),
-            (terminal, "echo up; sleep 1000; true".to_owned(), InputWait::No),
+            (terminal.clone(), "echo up; sleep 1000; true".to_owned(), InputWait::No),
             (Pipe, "echo up; sleep 1000; true".to_owned(), InputWait::No),
             (Pipe, "echo up; sleep 1000 | cat".to_owned(), InputWait::No),
             (Null, "echo up; sleep 1000; true".to_owned(), InputWait::No),
         ] {
-            let mut process = host().spawn(&with_stdin(stdin, sh(&text))).unwrap();
+            let mut process = host().spawn(&with_stdin(stdin.clone(), sh(&text))).unwrap();
             assert_eq!(first_line(&mut process.stdout).await, "up");
             let read = || process.tree.read_input_activity().input_wait;
             if expected != InputWait::No {
@@ -958,9 +869,10 @@ mod tests {
     #[tokio::test]
     async fn a_plain_command_leaves_no_survivor() {
         for text in ["true", "echo a | cat", "sleep 0.01 & wait", "(true)"] {
-            let process = host().spawn(&launch("bash", &["-c", text])).unwrap();
-            process.leader.wait().await.unwrap();
-            assert_eq!(process.tree.survivors_after_exit(), [0; 0], "{text}");
+            let mut process = host().spawn(&launch("bash", &["-c", text])).unwrap();
+            assert!(leader_end(&mut process.events).await.is_over, "{text}");
+            assert!(process.tree.is_over(), "{text}");
+            assert_eq!(process.tree.living_pids(), [0; 0], "{text}");
         }
     }
 
@@ -974,17 +886,17 @@ mod tests {
             "setsid sh -c '(env -i sleep 1000 >/dev/null 2>&1 & echo $!)'",
             "trap '' TERM HUP INT; (sleep 1000; sleep 1001) & echo $!",
         ] {
-            let mut process = start_marked(text).await;
+            let mut process = host().spawn(&sh(text)).unwrap();
             let pid = first_line(&mut process.stdout).await;
-            process.leader.wait().await.unwrap();
-            let survivors = process.tree.survivors_after_exit();
+            assert!(!leader_end(&mut process.events).await.is_over, "{text}");
+            let survivors = process.tree.living_pids();
             assert!(
                 survivors.contains(&pid.parse().unwrap()),
                 "{text}: {pid} not in {survivors:?}"
             );
             assert_eq!(kill(&process.tree).await, [0; 0], "{text}");
             assert!(!is_alive(&pid), "{text}");
-            assert_eq!(process.tree.survivors_after_exit(), [0; 0], "{text}");
+            assert!(process.tree.is_over(), "{text}");
         }
     }
 
@@ -1001,21 +913,21 @@ mod tests {
         let survivor = format!("{SHOW}; setsid sleep 1000 >/dev/null 2>&1 &");
         let mut first = host().spawn(&limited(&survivor)).unwrap();
         let taken = first_line(&mut first.stdout).await;
-        first.leader.wait().await.unwrap();
-        assert_eq!(first.tree.survivors_after_exit().len(), 1);
+        assert!(!leader_end(&mut first.events).await.is_over);
+        assert_eq!(first.tree.living_pids().len(), 1);
         let mut seen = BTreeSet::new();
         for _ in 0..20 {
             let mut process = host().spawn(&limited(SHOW)).unwrap();
             seen.insert(first_line(&mut process.stdout).await);
-            process.leader.wait().await.unwrap();
-            assert_eq!(process.tree.survivors_after_exit(), [0; 0]);
+            assert!(leader_end(&mut process.events).await.is_over);
+            process.tree.close();
         }
         // A cgroup whose processes were killed all at once would kill those of the next job as
         // well.
-        let ended = host().spawn(&limited("sleep 1000")).unwrap();
+        let mut ended = host().spawn(&limited("sleep 1000")).unwrap();
         assert_eq!(kill(&ended.tree).await, [0; 0]);
-        ended.leader.wait().await.unwrap();
-        assert_eq!(ended.tree.survivors_after_exit(), [0; 0]);
+        leader_end(&mut ended.events).await;
+        ended.tree.close();
         assert_eq!(run(&limited("echo hi")).await.1, "hi\n");
         if let cgroup::Delegation::Grouping { .. } = host().cgroups().delegation() {
             assert!(!seen.contains(&taken), "{taken}");
@@ -1037,9 +949,8 @@ mod tests {
             assert!(process.tree.living_pids().contains(&process.tree.leader_pid()), "{text}");
             assert_eq!(kill(&process.tree).await, [0; 0], "{text}");
             assert!(!is_alive(&pid), "{text}");
-            let exit =
-                tokio::time::timeout(DEADLINE, process.leader.wait()).await.unwrap().unwrap();
-            assert_eq!(exit.status, ExitKind::Signal { signal: 9, core: false }, "{text}");
+            let status = exit_status(&mut process).await;
+            assert_eq!(status, ExitKind::Signal { signal: 9, core: false }, "{text}");
         }
     }
 
@@ -1054,13 +965,13 @@ mod tests {
             esac
         done; }
         spread 150; echo up; while :; do spread 3; sleep 0.01; done"#;
-        let mut process = start_marked(bomb).await;
+        let mut process = host().spawn(&sh(bomb)).unwrap();
         assert_eq!(first_line(&mut process.stdout).await, "up");
         assert!(process.tree.living_pids().len() > 100);
         assert_eq!(kill(&process.tree).await, [0; 0]);
         assert_eq!(process.tree.living_pids(), [0; 0]);
-        process.leader.wait().await.unwrap();
-        assert_eq!(process.tree.survivors_after_exit(), [0; 0]);
+        leader_end(&mut process.events).await;
+        assert!(process.tree.is_over());
     }
 
     #[tokio::test]
@@ -1071,24 +982,24 @@ mod tests {
         assert_eq!(first_line(&mut process.stdout).await, "up");
         assert_eq!(first_line(&mut process.stdout).await, "up");
         // The sleeps have the default disposition and die: only the two shells answer.
-        assert!(process.tree.signal(libc::SIGUSR1) >= 3);
+        process.tree.signal(libc::SIGUSR1);
         assert_eq!(first_line(&mut process.stdout).await, "got");
         assert_eq!(first_line(&mut process.stdout).await, "got");
         let third =
             tokio::time::timeout(Duration::from_millis(100), process.stdout.read_u8()).await;
         assert!(third.is_err(), "a process got it twice");
-        assert_eq!(process.tree.signal(9999), 0);
+        process.tree.signal(9999);
         assert_eq!(kill(&process.tree).await, [0; 0]);
     }
 
     #[tokio::test]
     async fn a_stopped_process_acts_on_a_signal() {
-        let process = host().spawn(&sh("kill -STOP $$")).unwrap();
+        let mut process = host().spawn(&sh("kill -STOP $$")).unwrap();
         let stat = format!("/proc/{}/stat", process.tree.leader_pid());
         until("it is stopped", || std::fs::read_to_string(&stat).unwrap().contains(") T ")).await;
-        assert_eq!(process.tree.signal(libc::SIGTERM), 1);
-        let exit = tokio::time::timeout(DEADLINE, process.leader.wait()).await.unwrap().unwrap();
-        assert_eq!(exit.status, ExitKind::Signal { signal: 15, core: false });
+        process.tree.signal(libc::SIGTERM);
+        let status = exit_status(&mut process).await;
+        assert_eq!(status, ExitKind::Signal { signal: 15, core: false });
     }
 
     #[tokio::test]
@@ -1107,25 +1018,36 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_dropped_leader_leaves_no_zombie() {
-        let process = host().spawn(&sh("exit 7")).unwrap();
-        let place = format!("/proc/{}", process.tree.leader_pid());
-        drop(process);
-        until("it is reaped", || {
-            host().reap_orphans();
-            !Path::new(&place).exists()
-        })
-        .await;
+    async fn a_dropped_process_leaves_nothing() {
+        let mut ended = host().spawn(&with_stdin(LaunchStdin::Pipe, sh("read x; exit 7"))).unwrap();
+        let mut running = host().spawn(&sh("setsid sleep 1000 & echo $!; wait")).unwrap();
+        let orphan = first_line(&mut running.stdout).await;
+        let shims = [&ended, &running].map(|process| shim_of(process).unwrap().to_string());
+        let leaders = [&ended, &running].map(|process| process.tree.leader_pid().to_string());
+        ended.stdin.take().unwrap().end().unwrap();
+        assert_eq!(exit_status(&mut ended).await, ExitKind::Code(7));
+        drop((ended, running));
+        let all = || shims.iter().chain(&leaders).chain([&orphan]);
+        until("all are gone", || !all().any(|pid| Path::new(&format!("/proc/{pid}")).exists()))
+            .await;
+    }
+
+    #[tokio::test]
+    async fn a_released_shim_ends_with_its_tree_and_not_before() {
+        let mut process = host().spawn(&sh("setsid sleep 1000 & echo $!")).unwrap();
+        let orphan = first_line(&mut process.stdout).await;
+        let shim = shim_of(&process).unwrap().to_string();
+        leader_end(&mut process.events).await;
+        process.tree.release();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(is_alive(&shim) && is_alive(&orphan));
+        kill_process(Pid::from_raw(orphan.parse().unwrap()).unwrap(), Signal::KILL).unwrap();
+        until("the shim is gone", || !is_alive(&shim)).await;
+        assert!(process.tree.is_over());
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-    async fn reaping_orphans_never_takes_a_leaders_status() {
-        let reaper = tokio::task::spawn_blocking(|| {
-            let end = Instant::now() + Duration::from_secs(2);
-            while Instant::now() < end {
-                host().reap_orphans();
-            }
-        });
+    async fn each_of_many_processes_has_its_own_code() {
         let mut tasks = tokio::task::JoinSet::new();
         for code in 0..200 {
             tasks.spawn(async move { (code, run(&sh(&format!("(true &); exit {code}"))).await.0) });
@@ -1133,7 +1055,147 @@ mod tests {
         for (code, status) in tasks.join_all().await {
             assert_eq!(status, ExitKind::Code(code));
         }
-        reaper.await.unwrap();
+    }
+
+    /// Shell text that ignores SIGTERM, and so do its children.
+    const STUBBORN: &str = "trap '' TERM; echo up; while :; do sleep 0.05; done";
+
+    #[tokio::test]
+    async fn a_stop_is_carried_out_with_its_grace_period_and_its_cause_is_kept() {
+        let grace = Duration::from_millis(300);
+        let mut process = host().spawn(&sh(STUBBORN)).unwrap();
+        assert_eq!(first_line(&mut process.stdout).await, "up");
+        let begun = Instant::now();
+        process.tree.stop(libc::SIGTERM, grace, "enough".to_owned()).unwrap();
+        process.tree.stop(libc::SIGTERM, grace, "again".to_owned()).unwrap();
+        let event = tokio::time::timeout(DEADLINE, process.events.next()).await.unwrap();
+        let ProcessEvent::Ending(note) = event else { panic!("{event:?}") };
+        assert_eq!(note.cause, Some(EndCause::Order("enough".to_owned())));
+        let end = leader_end(&mut process.events).await;
+        assert!(begun.elapsed() >= grace);
+        assert_eq!(end.exit.status, ExitKind::Signal { signal: 9, core: false });
+        assert_eq!(end.note.cause, Some(EndCause::Order("enough".to_owned())));
+        assert_eq!(end.note.first_signal, libc::SIGTERM);
+        assert!(end.note.killed_after.is_some_and(|after| after >= grace), "{end:?}");
+        until("it is over", || process.tree.is_over()).await;
+    }
+
+    #[tokio::test]
+    async fn a_process_that_ends_in_time_is_not_killed() {
+        let text = "trap 'exit 5' TERM; echo up; while :; do sleep 0.01; done";
+        let mut process = host().spawn(&sh(text)).unwrap();
+        assert_eq!(first_line(&mut process.stdout).await, "up");
+        process.tree.stop(libc::SIGTERM, DEADLINE * 2, "why".to_owned()).unwrap();
+        let end = leader_end(&mut process.events).await;
+        assert_eq!(end.exit.status, ExitKind::Code(5));
+        assert_eq!(end.note.cause, Some(EndCause::Order("why".to_owned())));
+        assert_eq!(end.note.killed_after, None);
+    }
+
+    #[tokio::test]
+    async fn an_order_after_the_end_of_the_first_process_is_no_cause() {
+        let mut process = host().spawn(&sh("setsid sleep 1000 & exit 3")).unwrap();
+        let end = leader_end(&mut process.events).await;
+        assert_eq!((end.exit.status, end.note.cause), (ExitKind::Code(3), None));
+        process.tree.stop(libc::SIGTERM, DEADLINE * 2, "survivors".to_owned()).unwrap();
+        let over = async {
+            loop {
+                if let ProcessEvent::Over(note) = process.events.next().await {
+                    return note;
+                }
+            }
+        };
+        let note = tokio::time::timeout(DEADLINE, over).await.unwrap();
+        assert_eq!((note.cause, note.first_signal), (None, libc::SIGTERM));
+    }
+
+    #[tokio::test]
+    async fn a_deadline_needs_no_server() {
+        let deadline =
+            Deadline { timeout: Duration::from_millis(200), grace: Duration::from_millis(100) };
+        let launch = ProcessLaunch { deadline: Some(deadline), ..sh(STUBBORN) };
+        let begun = Instant::now();
+        let mut process = host().spawn(&launch).unwrap();
+        let end = leader_end(&mut process.events).await;
+        assert!(begun.elapsed() >= deadline.timeout + deadline.grace);
+        assert_eq!(end.exit.status, ExitKind::Signal { signal: 9, core: false });
+        assert_eq!(end.note.cause, Some(EndCause::Deadline));
+        let quick = ProcessLaunch { deadline: Some(deadline), ..sh("exit 4") };
+        let mut process = host().spawn(&quick).unwrap();
+        let end = leader_end(&mut process.events).await;
+        assert_eq!((end.exit.status, end.note.cause), (ExitKind::Code(4), None));
+    }
+
+    #[tokio::test]
+    async fn a_job_that_kills_its_shim_is_lost_and_leaves_nothing() {
+        let text = "setsid sleep 1000 & echo $!; setsid sh -c 'sleep 1000 & sleep 1000' &
+            read go; kill -KILL $PPID; sleep 1000";
+        let mut process = host().spawn(&with_stdin(LaunchStdin::Pipe, sh(text))).unwrap();
+        let orphan = first_line(&mut process.stdout).await;
+        until("all are there", || process.tree.living_pids().len() == 5).await;
+        let members = process.tree.living_pids();
+        assert!(members.contains(&orphan.parse().unwrap()), "{members:?}");
+        let (shim, leader) = (shim_of(&process).unwrap(), process.tree.leader_pid());
+        process.stdin.as_mut().unwrap().send(b"go\n").unwrap();
+        let lost = async { while process.events.next().await != ProcessEvent::ShimLost {} };
+        tokio::time::timeout(DEADLINE, lost).await.unwrap();
+        let ours = members.iter().copied().chain([shim, leader]);
+        let ours: Vec<String> = ours.map(|pid| pid.to_string()).collect();
+        until("the keeper has ended all", || !ours.iter().any(|pid| is_alive(pid))).await;
+        assert!(process.tree.is_over());
+        assert_eq!(kill(&process.tree).await, [0; 0]);
+        // There is nothing more to wait for.
+        let used = thread_cpu_time();
+        let next = tokio::time::timeout(Duration::from_millis(200), process.events.next()).await;
+        assert!(next.is_err(), "{next:?}");
+        assert!(thread_cpu_time() - used < Duration::from_millis(100), "it waits busily");
+    }
+
+    #[tokio::test]
+    async fn nothing_is_left_after_the_keeper_was_killed() {
+        let other = Host::new().unwrap();
+        let text =
+            "trap '' TERM HUP; setsid sleep 1000 & (env -i setsid sleep 1000 &); echo up; wait";
+        let mut process = other.spawn(&sh(text)).unwrap();
+        let running = host().spawn(&sh("sleep 1000")).unwrap();
+        assert_eq!(first_line(&mut process.stdout).await, "up");
+        until("all are there", || process.tree.living_pids().len() == 3).await;
+        let members = process.tree.living_pids().into_iter().chain(shim_of(&process));
+        let members: Vec<String> = members.map(|pid| pid.to_string()).collect();
+        let keeper = other.keeper().keeper();
+        kill_process(keeper, Signal::KILL).unwrap();
+        until("all are gone", || !members.iter().any(|pid| is_alive(pid))).await;
+        until("it is known", || process.tree.is_over()).await;
+        until("it is reaped", || matches!(syscalls::try_wait(keeper), Ok(Some(_)))).await;
+        assert!(other.spawn(&sh("true")).is_err());
+        assert!(!running.tree.is_over(), "another keeper is not concerned");
+        assert_eq!(kill(&running.tree).await, [0; 0]);
+    }
+
+    #[tokio::test]
+    async fn a_keeper_ends_its_jobs_when_it_is_told_to() {
+        let other = Host::new().unwrap();
+        let text = "trap '' TERM; setsid sleep 1000 & echo up; wait";
+        let mut process = other.spawn(&sh(text)).unwrap();
+        assert_eq!(first_line(&mut process.stdout).await, "up");
+        let members: Vec<String> =
+            process.tree.living_pids().into_iter().map(|pid| pid.to_string()).collect();
+        let other = Arc::new(other);
+        let ended = Arc::clone(&other);
+        let left = tokio::task::spawn_blocking(move || ended.end_everything()).await.unwrap();
+        assert_eq!(left, [0; 0]);
+        assert!(!members.iter().any(|pid| is_alive(pid)), "{members:?}");
+        let keeper = other.keeper().keeper();
+        drop((process, other));
+        until("the keeper ends with its server", || {
+            matches!(syscalls::try_wait(keeper), Ok(Some(_)))
+        })
+        .await;
+    }
+
+    /// Returns the pid of the shim.
+    fn shim_of(process: &Process) -> Option<u32> {
+        process.tree.link().shim_pid().map(pid_number)
     }
 
     /// Runs a text with bash and [`shell::build_invocation`]; also returns the codes that it
@@ -1145,7 +1207,7 @@ mod tests {
         let report = process.report.take();
         let (stdout, stderr) =
             tokio::join!(read_all(process.stdout), read_all(process.stderr.unwrap()));
-        let status = process.leader.wait().await.unwrap().status;
+        let status = leader_end(&mut process.events).await.exit.status;
         (status, report.map(PipelineReport::read).unwrap_or_default(), stdout, stderr)
     }
 

@@ -2,24 +2,27 @@
 #![expect(unsafe_code, reason = "the runtime registers file descriptors that it does not own")]
 
 use std::ffi::CString;
+use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
 use std::path::PathBuf;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use std::{io, iter};
 
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, fcntl_dupfd_cloexec, ioctl_fionbio, retry_on_intr};
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
+use rustix::termios::{Winsize, tcsetwinsize};
+use serde::{Deserialize, Serialize};
 use tokio::io::unix::AsyncFd;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, Interest, ReadBuf};
+use tokio::io::{AsyncRead, Interest, ReadBuf};
 
-use crate::keeper::KeptFile;
 use crate::launch::{LaunchStdin, StreamMode, TerminalSize};
+use crate::shim::{Order, Role, ShimLink, memory_file};
 use crate::syscalls;
 
 /// The output of a process. It ends when no process can write any more, not when the leader ends.
@@ -29,8 +32,8 @@ pub struct OutputPipe {
     readiness: Option<AsyncFd<RawFd>>,
     /// Closed after the notification: fields are dropped in this order.
     file: OwnedFd,
-    /// The keeper's copy, if there is one: closed last.
-    kept: Option<KeptFile>,
+    /// The shim's copy, if there is one: closed last.
+    held: Option<HeldEnd>,
 }
 
 /// The pipe size for a process that writes a lot: large enough that the writer need not wait while
@@ -45,7 +48,7 @@ impl OutputPipe {
     /// # Errors
     /// If the system has no room to watch it.
     pub fn new(file: OwnedFd) -> io::Result<Self> {
-        let mut pipe = Self { readiness: None, file, kept: None };
+        let mut pipe = Self { readiness: None, file, held: None };
         pipe.watch()?;
         Ok(pipe)
     }
@@ -56,12 +59,17 @@ impl OutputPipe {
         Self::new(reader)
     }
 
-    /// Makes the keeper close its copy when this pipe is dropped before its end.
-    pub(crate) fn keep(&mut self, kept: KeptFile) {
-        self.kept = Some(kept);
+    /// Makes the shim close its copy when this pipe is dropped before its end.
+    pub(crate) fn hold(&mut self, link: &Arc<ShimLink>, role: Role) {
+        self.held = Some(HeldEnd { link: Arc::clone(link), role, is_over: AtomicBool::new(false) });
     }
 
-    /// Notes the end of the output: from then on no process minds that the keeper holds it.
+    /// Returns what changes the size of the terminal, if this is one and there is a file to spare.
+    pub(crate) fn terminal_resizer(&self, is_terminal: bool) -> Option<TerminalResizer> {
+        is_terminal.then(|| self.file.try_clone().ok().map(TerminalResizer)).flatten()
+    }
+
+    /// Notes the end of the output: from then on no process minds that the shim holds it.
     fn note_end(&self, read: io::Result<usize>, room: usize) -> io::Result<usize> {
         if let (Ok(0), 1..) = (&read, room) {
             self.mark_ended();
@@ -71,8 +79,8 @@ impl OutputPipe {
 
     /// Notes the end of the output that a caller of [`OutputPipe::try_take`] has found.
     pub fn mark_ended(&self) {
-        if let Some(kept) = &self.kept {
-            kept.mark_over();
+        if let Some(held) = &self.held {
+            held.is_over.store(true, Ordering::Relaxed);
         }
     }
 
@@ -226,24 +234,38 @@ fn map_terminal_end(read: Result<usize, Errno>) -> io::Result<usize> {
     }
 }
 
-/// The input of a process. Dropping a pipe ends the input; a terminal needs [`InputPipe::end`].
+/// The shim's copy of an output. On drop the shim closes it, unless the next server takes over the job:
+/// otherwise a process that writes would wait for a reader for ever.
 #[derive(Debug)]
-pub struct InputPipe {
-    file: AsyncFd<OwnedFd>,
-    end: EndOfInput,
-    /// The keeper's copy, if there is one: closed with this pipe.
-    kept: Option<KeptFile>,
+struct HeldEnd {
+    link: Arc<ShimLink>,
+    role: Role,
+    /// `true` once the output has ended: then it makes no difference that the shim holds it.
+    is_over: AtomicBool,
 }
 
-/// The way in which the reader learns that there is no more input.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum EndOfInput {
-    Close,
-    EndOfFileKey,
+impl Drop for HeldEnd {
+    fn drop(&mut self) {
+        if !self.is_over.load(Ordering::Relaxed) && !self.link.is_handing_over() {
+            // A shim that is gone holds nothing.
+            self.link.order(&Order::Close(self.role), &[]).ok();
+        }
+    }
+}
+
+/// The input of a process, which its shim writes: what was accepted is delivered, whatever happens to
+/// this server. Dropping it leaves the input open.
+#[derive(Debug)]
+pub struct ProcessInput {
+    link: Arc<ShimLink>,
+    /// Set if the input is a terminal.
+    resizer: Option<TerminalResizer>,
+    /// The bytes that were accepted.
+    accepted: u64,
 }
 
 /// The part of a terminal job that echoes typed text to the output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum EchoMode {
     /// None: the input is a pipe, or the program asks for a password.
     #[default]
@@ -254,88 +276,41 @@ pub enum EchoMode {
     Program,
 }
 
-impl InputPipe {
-    /// Returns how text that is written now will be echoed.
-    #[must_use]
-    pub fn echo_mode(&self) -> EchoMode {
-        let modes = match self.end {
-            EndOfInput::Close => None,
-            // The settings of a terminal can be read from our side as well.
-            EndOfInput::EndOfFileKey => tcgetattr(self.file.get_ref()).ok(),
-        };
-        match modes.map(|settings| settings.local_modes) {
-            None => EchoMode::Off,
-            Some(modes) if modes.contains(LocalModes::ECHO) => EchoMode::Terminal,
-            Some(modes) if modes.contains(LocalModes::ICANON) => EchoMode::Off,
-            Some(_) => EchoMode::Program,
-        }
+impl ProcessInput {
+    /// Creates the input of a process with the bytes that were accepted and written so far.
+    pub(crate) fn new(
+        link: &Arc<ShimLink>,
+        resizer: Option<TerminalResizer>,
+        (accepted, _): (u64, u64),
+    ) -> Self {
+        Self { link: Arc::clone(link), resizer, accepted }
     }
 
-    /// Returns what changes the size of the terminal; `None` for a pipe, or if the process has no
-    /// file to spare.
-    #[must_use]
-    pub fn resizer(&self) -> Option<TerminalResizer> {
-        match self.end {
-            EndOfInput::Close => None,
-            EndOfInput::EndOfFileKey => self.file.get_ref().try_clone().ok().map(TerminalResizer),
-        }
-    }
-
-    /// Takes a writable file that does not block.
-    pub(crate) fn new(file: OwnedFd, end: EndOfInput) -> io::Result<Self> {
-        Ok(Self { file: syscalls::register(file, Interest::WRITABLE)?, end, kept: None })
-    }
-
-    /// Makes the keeper close its copy when this pipe is dropped.
-    pub(crate) fn keep(&mut self, kept: KeptFile) {
-        self.kept = Some(kept);
-    }
-
-    pub(crate) fn file(&self) -> BorrowedFd<'_> {
-        self.file.get_ref().as_fd()
-    }
-
-    pub(crate) const fn end_of_input(&self) -> EndOfInput {
-        self.end
-    }
-
-    /// Ends the input: a pipe is closed, a terminal gets control-D.
+    /// Sends bytes. Returns the number of bytes that were accepted since the start: they are written
+    /// once an event says so.
     ///
     /// # Errors
-    /// If the terminal takes no more input, because no process has it open any more.
-    pub async fn end(mut self) -> io::Result<()> {
-        match self.end {
-            EndOfInput::Close => Ok(()),
-            EndOfInput::EndOfFileKey => self.write_all(b"\x04").await,
-        }
-    }
-}
-
-impl AsyncWrite for InputPipe {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        loop {
-            let mut ready = ready!(self.file.poll_write_ready(context))?;
-            if let Ok(result) = ready.try_io(|file| write(file.get_ref(), bytes)) {
-                return Poll::Ready(result);
-            }
-        }
+    /// If the system has no room for them.
+    pub fn send(&mut self, bytes: &[u8]) -> io::Result<u64> {
+        let file = memory_file(bytes)?;
+        self.link.order(&Order::Input, &[file.as_fd()])?;
+        self.accepted += bytes.len() as u64;
+        Ok(self.accepted)
     }
 
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
+    /// Ends the input of a pipe after everything that was sent.
+    ///
+    /// # Errors
+    /// If the shim is gone.
+    pub fn end(self) -> io::Result<()> {
+        Ok(self.link.order(&Order::EndInput, &[])?)
     }
 
-    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
+    /// Changes the size of the terminal; `None` if there is none.
+    #[must_use]
+    pub fn resize(&self, size: TerminalSize) -> Option<()> {
+        self.resizer.as_ref()?.resize(size).ok()
     }
-}
-
-fn write(file: &OwnedFd, bytes: &[u8]) -> io::Result<usize> {
-    Ok(retry_on_intr(|| rustix::io::write(file, bytes))?)
 }
 
 // The pipes, or the terminal, between a process and us.
@@ -345,8 +320,9 @@ fn write(file: &OwnedFd, bytes: &[u8]) -> io::Result<usize> {
 pub(crate) struct StdioPipes {
     pub(crate) stdout: OutputPipe,
     pub(crate) stderr: Option<OutputPipe>,
-    pub(crate) stdin: Option<InputPipe>,
     pub(crate) child_stdio: ChildStdio,
+    /// Our end of the input pipe, for the shim.
+    pub(crate) stdin_writer: Option<OwnedFd>,
 }
 
 /// The process's side. We must close it once the process has started, or we would never see the
@@ -364,36 +340,26 @@ pub(crate) enum ChildStdio {
     },
 }
 
-/// The names in /proc/PID/fd of the files that connect a process with us.
-#[derive(Debug, Default)]
-pub(crate) struct StdioNames {
-    /// Files from which a process reads that waits for our input.
-    pub(crate) inputs: Vec<PathBuf>,
-    /// Files to which only processes of this tree write.
-    pub(crate) outputs: Vec<PathBuf>,
-}
-
 impl StdioPipes {
-    pub(crate) fn open(stdin: LaunchStdin, streams: StreamMode) -> io::Result<Self> {
+    pub(crate) fn open(stdin: &LaunchStdin, streams: StreamMode) -> io::Result<Self> {
         match stdin {
             LaunchStdin::Null => Self::pipes(None, None, streams),
             LaunchStdin::Inherited => {
                 let theirs = fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
                 Self::pipes(Some(theirs), None, streams)
             }
-            LaunchStdin::Pipe => {
+            LaunchStdin::Text(_) | LaunchStdin::Pipe => {
                 let (theirs, ours) = open_pipe()?;
                 ioctl_fionbio(&ours, true)?;
-                let ours = InputPipe::new(ours, EndOfInput::Close)?;
                 Self::pipes(Some(theirs), Some(ours), streams)
             }
-            LaunchStdin::Terminal(size) => Self::terminal(size),
+            LaunchStdin::Terminal(size) => Self::terminal(*size),
         }
     }
 
     fn pipes(
         their_stdin: Option<OwnedFd>,
-        stdin: Option<InputPipe>,
+        stdin_writer: Option<OwnedFd>,
         streams: StreamMode,
     ) -> io::Result<Self> {
         let (stdout, their_stdout) = open_output()?;
@@ -406,41 +372,34 @@ impl StdioPipes {
         };
         let child_stdio =
             ChildStdio::Pipes { stdin: their_stdin, stdout: their_stdout, stderr: their_stderr };
-        Ok(Self { stdout, stderr, stdin, child_stdio })
+        Ok(Self { stdout, stderr, child_stdio, stdin_writer })
     }
 
     fn terminal(size: TerminalSize) -> io::Result<Self> {
         let PtyPair { ours, theirs } = PtyPair::open(size)?;
-        let stdin = InputPipe::new(ours.try_clone()?, EndOfInput::EndOfFileKey)?;
         Ok(Self {
             stdout: OutputPipe::new(ours)?,
             stderr: None,
-            stdin: Some(stdin),
             child_stdio: ChildStdio::Terminal { path: theirs },
+            stdin_writer: None,
         })
+    }
+
+    /// Returns the files that the shim gets: the process's ends, and copies of ours.
+    pub(crate) fn files(&self) -> Vec<(Role, BorrowedFd<'_>)> {
+        let mut files = vec![(Role::StdoutReader, self.stdout.as_fd())];
+        files.extend(self.stderr.as_ref().map(|pipe| (Role::StderrReader, pipe.as_fd())));
+        files.extend(self.stdin_writer.as_ref().map(|file| (Role::StdinWriter, file.as_fd())));
+        if let ChildStdio::Pipes { stdin, stdout, stderr } = &self.child_stdio {
+            files.extend(stdin.as_ref().map(|file| (Role::Stdin, file.as_fd())));
+            files.push((Role::Stdout, stdout.as_fd()));
+            files.extend(stderr.as_ref().map(|file| (Role::Stderr, file.as_fd())));
+        }
+        files
     }
 }
 
 impl ChildStdio {
-    /// Returns the files that the process starts with.
-    pub(crate) fn files<'a>(
-        &'a self,
-        directory: BorrowedFd<'a>,
-        report: Option<BorrowedFd<'a>>,
-    ) -> ChildFiles<'a> {
-        let (stdin, stdout, stderr) = match self {
-            Self::Pipes { stdin, stdout, stderr } => {
-                (stdin.as_ref(), Some(stdout), stderr.as_ref().or(Some(stdout)))
-            }
-            Self::Terminal { .. } => (None, None, None),
-        };
-        let lend = |file: Option<&'a OwnedFd>| file.map(OwnedFd::as_fd);
-        let stdin = lend(stdin);
-        let stdout = lend(stdout);
-        let stderr = lend(stderr);
-        ChildFiles { directory, stdin, stdout, stderr, report }
-    }
-
     /// Returns the terminal that the process opens instead.
     pub(crate) fn terminal(&self) -> Option<&CString> {
         match self {
@@ -450,15 +409,12 @@ impl ChildStdio {
         }
     }
 
-    pub(crate) fn fd_names(&self) -> StdioNames {
+    /// Returns the names in /proc/PID/fd of the files from which a process reads that waits for input.
+    pub(crate) fn input_names(&self) -> Vec<PathBuf> {
         match self {
-            Self::Pipes { stdin, stdout, stderr } => StdioNames {
-                inputs: stdin.iter().filter_map(pipe_name).collect(),
-                outputs: iter::once(stdout).chain(stderr).filter_map(pipe_name).collect(),
-            },
+            Self::Pipes { stdin, .. } => stdin.iter().filter_map(pipe_name).collect(),
             Self::Terminal { path } => {
-                let path = PathBuf::from(path.to_string_lossy().into_owned());
-                StdioNames { inputs: vec![path.clone(), "/dev/tty".into()], outputs: vec![path] }
+                vec![path.to_string_lossy().into_owned().into(), "/dev/tty".into()]
             }
         }
     }
@@ -486,28 +442,16 @@ fn pipe_name(file: &OwnedFd) -> Option<PathBuf> {
     Some(format!("pipe:[{inode}]").into())
 }
 
-/// The files that a new process starts with. Outputs are `None` if a terminal is both.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ChildFiles<'a> {
-    /// The directory in which it runs.
-    pub(crate) directory: BorrowedFd<'a>,
-    pub(crate) stdin: Option<BorrowedFd<'a>>,
-    pub(crate) stdout: Option<BorrowedFd<'a>>,
-    pub(crate) stderr: Option<BorrowedFd<'a>>,
-    /// The file in which a shell leaves the exit codes of its last pipeline.
-    pub(crate) report: Option<BorrowedFd<'a>>,
-}
-
 /// Changes the size of a job's terminal, also while the job does not read its input.
 #[derive(Debug)]
-pub struct TerminalResizer(OwnedFd);
+pub(crate) struct TerminalResizer(OwnedFd);
 
 impl TerminalResizer {
     /// Gives the terminal this size.
     ///
     /// # Errors
     /// The system's error.
-    pub fn resize(&self, size: TerminalSize) -> io::Result<()> {
+    fn resize(&self, size: TerminalSize) -> io::Result<()> {
         set_size(&self.0, size)
     }
 }

@@ -4,6 +4,7 @@
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
 use std::time::Duration;
 use std::{io, ptr};
 
@@ -63,9 +64,12 @@ pub(crate) fn posix_spawn(plan: &PosixSpawnPlan<'_>) -> Result<Pid, Errno> {
 }
 
 /// Registers a file with the runtime, which reports when it is ready.
-pub(crate) fn register(file: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
-    // SAFETY: an OwnedFd is open and stays the same file until it is dropped, and the AsyncFd owns
-    // it.
+pub(crate) fn register(
+    file: Arc<OwnedFd>,
+    interest: Interest,
+) -> io::Result<AsyncFd<Arc<OwnedFd>>> {
+    // SAFETY: an OwnedFd is open and stays the same file until it is dropped, and the AsyncFd shares
+    // in it.
     Ok(unsafe { AsyncFd::register_with_interest(file, interest) }?)
 }
 
@@ -88,22 +92,23 @@ pub(crate) struct ChildExit {
 
 /// Reaps this one child if it has ended; `None` while it runs.
 pub(crate) fn try_wait(pid: Pid) -> Result<Option<ChildExit>, Errno> {
-    wait(pid, libc::WNOHANG)
+    Ok(wait_for(pid.as_raw_nonzero().get())?.map(|(_, exit)| exit))
 }
 
-/// Reaps this one child, and blocks until it has ended.
-pub(crate) fn wait_blocking(pid: Pid) -> Result<(), Errno> {
-    wait(pid, 0).map(drop)
+/// Reaps a child that has ended; `None` while all run.
+///
+/// # Errors
+/// `CHILD` if there is no child.
+pub(crate) fn try_wait_any() -> Result<Option<(Pid, ChildExit)>, Errno> {
+    wait_for(-1)
 }
 
-fn wait(pid: Pid, options: c_int) -> Result<Option<ChildExit>, Errno> {
+fn wait_for(number: c_int) -> Result<Option<(Pid, ChildExit)>, Errno> {
     let mut status = 0;
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
-    let number = pid.as_raw_nonzero().get();
     let found = rustix::io::retry_on_intr(|| {
-        // SAFETY: both pointers are to live memory of the right type; `number` is one child, never
-        // -1.
-        match unsafe { libc::wait4(number, &raw mut status, options, usage.as_mut_ptr()) } {
+        // SAFETY: both pointers are to live memory of the right type.
+        match unsafe { libc::wait4(number, &raw mut status, libc::WNOHANG, usage.as_mut_ptr()) } {
             -1 => Err(last_error()),
             found => Ok(found),
         }
@@ -111,20 +116,13 @@ fn wait(pid: Pid, options: c_int) -> Result<Option<ChildExit>, Errno> {
     // SAFETY: all zeroes is a valid rusage, and so is what the kernel wrote over it.
     let usage = unsafe { usage.assume_init() };
     let cpu = duration(usage.ru_utime) + duration(usage.ru_stime);
-    Ok((found != 0).then_some(ChildExit { status, cpu, max_rss_bytes: rss_bytes(&usage) }))
+    let exit = ChildExit { status, cpu, max_rss_bytes: rss_bytes(&usage) };
+    Ok(Pid::from_raw(found).map(|pid| (pid, exit)))
 }
-
 /// `true` if this number is an open descriptor of this process.
 pub(crate) fn is_open(number: RawFd) -> bool {
     // SAFETY: the call only reads the flags of the number, which need not be open.
     unsafe { libc::fcntl(number, libc::F_GETFD) != -1 }
-}
-
-/// Returns the session of a process, as the pid of its leader; `None` if there is no such process,
-/// or if it has no session, like kernel threads: the wrapper of `rustix` does not expect those.
-pub(crate) fn session_of(pid: Pid) -> Option<Pid> {
-    // SAFETY: the call takes a number and touches no memory.
-    Pid::from_raw(unsafe { libc::getsid(pid.as_raw_nonzero().get()) }.max(0))
 }
 
 /// Returns the CPU time that the calling thread has used.
@@ -135,16 +133,6 @@ pub fn thread_cpu_time() -> Duration {
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut used) };
     let nanos = u32::try_from(used.tv_nsec).unwrap_or(0);
     Duration::new(u64::try_from(used.tv_sec).unwrap_or(0), nanos)
-}
-
-/// Returns the current time, in the unit and on the clock of the start times in /proc/PID/stat.
-pub(crate) fn boot_ticks() -> u64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a live timespec; the clock exists on every kernel that has pidfds.
-    unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &raw mut now) };
-    let nanos = u64::try_from(now.tv_nsec).unwrap_or(0);
-    u64::try_from(now.tv_sec).unwrap_or(0) * TICKS_PER_SECOND
-        + nanos / (1_000_000_000 / TICKS_PER_SECOND)
 }
 
 /// USER_HZ: part of the kernel's interface, 100 on x86-64 and aarch64.
@@ -196,6 +184,13 @@ pub(crate) fn with_blocked_signals<T>(start: impl FnOnce() -> T) -> T {
     result
 }
 
+/// Blocks all signals in this thread.
+pub(crate) fn block_all_signals() {
+    let (all, _) = signal_sets(&[]);
+    // SAFETY: the set is initialised; only the mask of this thread is changed.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, ptr::null_mut()) };
+}
+
 /// Blocks these signals in this thread, and returns a file from which they are read, one by one.
 pub(crate) fn open_signal_file(signals: &[c_int]) -> Result<OwnedFd, Errno> {
     let (_, mask) = signal_sets(signals);
@@ -219,41 +214,6 @@ pub(crate) fn read_signal(file: BorrowedFd<'_>) -> Option<c_int> {
     c_int::try_from(u32::from_ne_bytes(*number)).ok()
 }
 
-/// Returns the status of an ended child without reaping it; `None` while it runs.
-pub(crate) fn peek_exit(pid: Pid) -> Result<Option<ChildExit>, Errno> {
-    let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
-    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
-    let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
-    rustix::io::retry_on_intr(|| {
-        // SAFETY: both pointers are to live memory of the right type; the C library's wrapper lacks
-        // the last argument of this call.
-        let code = unsafe {
-            libc::syscall(
-                libc::SYS_waitid,
-                libc::P_PID,
-                pid.as_raw_nonzero().get(),
-                info.as_mut_ptr(),
-                options,
-                usage.as_mut_ptr(),
-            )
-        };
-        if code == 0 { Ok(()) } else { Err(last_error()) }
-    })?;
-    // SAFETY: all zeroes are valid values of both, and so is what the kernel wrote over them; for a
-    // child that ended, the fields of SIGCHLD are set.
-    let (found, status, code, usage) = unsafe {
-        let info = info.assume_init();
-        (info.si_pid(), info.si_status(), info.si_code, usage.assume_init())
-    };
-    let status = match code {
-        libc::CLD_EXITED => (status & 0xff) << 8,
-        libc::CLD_DUMPED => status | 0x80,
-        _ => status,
-    };
-    let cpu = duration(usage.ru_utime) + duration(usage.ru_stime);
-    Ok((found != 0).then_some(ChildExit { status, cpu, max_rss_bytes: rss_bytes(&usage) }))
-}
-
 /// Returns the time of the monotonic clock in microseconds.
 pub(crate) fn monotonic_micros() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -261,39 +221,6 @@ pub(crate) fn monotonic_micros() -> u64 {
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
     let nanos = u64::try_from(now.tv_nsec).unwrap_or(0);
     u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000 + nanos / 1000
-}
-
-/// Blocks SIGCHLD in this thread and in those that it starts from now on, so that
-/// [`crate::wait_for_child_exit`] can take it. Call it before there are other threads: a thread
-/// that did not inherit the mask would be interrupted by each signal, and take it.
-pub fn block_child_signals() {
-    let (_, children) = signal_sets(&[libc::SIGCHLD]);
-    // SAFETY: the set is initialised; only the mask of this thread is changed.
-    unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const children, ptr::null_mut()) };
-}
-
-/// Takes SIGCHLD, and blocks until there is one, for at most `limit`. All signals since the last
-/// call are one. Returns `false` if there was none.
-pub(crate) fn take_child_signal(limit: Option<Duration>) -> Result<bool, Errno> {
-    let (_, children) = signal_sets(&[libc::SIGCHLD]);
-    let limit = limit.map(|limit| libc::timespec {
-        tv_sec: libc::time_t::try_from(limit.as_secs()).unwrap_or(libc::time_t::MAX),
-        tv_nsec: limit.subsec_nanos().into(),
-    });
-    let limit = limit.as_ref().map_or(ptr::null(), ptr::from_ref);
-    let taken = rustix::io::retry_on_intr(|| {
-        // SAFETY: the set is initialised, the limit is null or outlives the call, and no signal
-        // information is requested.
-        match unsafe { libc::sigtimedwait(&raw const children, ptr::null_mut(), limit) } {
-            -1 => Err(last_error()),
-            _ => Ok(()),
-        }
-    });
-    match taken {
-        Ok(()) => Ok(true),
-        Err(Errno::AGAIN) => Ok(false),
-        Err(errno) => Err(errno),
-    }
 }
 
 /// An initialised `posix_spawn_file_actions_t`, which stays where it is and is destroyed on drop.

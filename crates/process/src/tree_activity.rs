@@ -7,7 +7,6 @@
 //! or one that protects its memory, shows neither that nor its files; [`judge_hidden`] decides by what
 //! is left.
 
-use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::os::unix::fs::FileExt;
@@ -16,10 +15,9 @@ use std::time::Duration;
 
 use rustix::net::AddressFamily;
 use rustix::net::sockopt::socket_domain;
-use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal, pidfd_getfd, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
 use crate::processes::{self, ProcStat, ProcessState, pid_number};
-use crate::syscalls;
 
 /// The activity of a tree at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -75,14 +73,6 @@ impl TreeLoad {
         load
     }
 
-    /// Stops the processes that were seen.
-    pub(crate) fn stop(&self) {
-        for stat in &self.members {
-            // It is gone already, or not ours to signal.
-            processes::send_signal(stat, Signal::STOP).ok();
-        }
-    }
-
     fn add(&mut self, stat: &ProcStat) {
         // The usage of a zombie is not counted in its parent until it is waited for.
         self.cpu += stat.cpu();
@@ -92,17 +82,6 @@ impl TreeLoad {
             self.members.push(*stat);
         }
     }
-}
-
-/// Counts the processes of each session, by the pid of its leader. Makes one short call for each
-/// process of the host, which costs a tenth of reading its state.
-#[must_use]
-pub fn count_processes_by_session() -> HashMap<Pid, u64> {
-    let mut sizes = HashMap::new();
-    for session in processes::all_pids().into_iter().filter_map(syscalls::session_of) {
-        *sizes.entry(session).or_default() += 1;
-    }
-    sizes
 }
 
 /// Bytes of a command line that are read.

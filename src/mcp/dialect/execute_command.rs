@@ -140,8 +140,7 @@ async fn execute(call: ToolCall<'_>, command: &str) -> Result<CommandResult, Com
         Outcome::Exited { code } => (code, None),
         Outcome::Signaled { .. } => (NO_CODE, None),
         Outcome::TimedOut { after } => {
-            let alive: Vec<u32> = ending.survivors.into_iter().chain(job.unattributed()).collect();
-            (NO_CODE, Some(format_timeout_note(after, &alive)))
+            (NO_CODE, Some(format_timeout_note(after, &ending.survivors)))
         }
         Outcome::Stopped { by } => (NO_CODE, Some(format!("Command {}", describe_stop(by)))),
         Outcome::Limit { which } => (NO_CODE, Some(format!("Command stopped: {which}"))),

@@ -685,10 +685,6 @@ mod tests {
         job.survivors = vec![100];
         let expected = "stop_jobs(jobs=[7]) ends what still runs of job 7";
         check(&job, &AnswerReason::JobState, Some(expected));
-        // A stop would not end what may belong to another job.
-        let mut shared = exited(7, 0, 0);
-        shared.unattributed = vec![100];
-        check(&shared, &AnswerReason::JobState, None);
         let mut stopped = ended(7, Outcome::Stopped { by: StopBy::Client }, 0);
         stopped.survivors = vec![100];
         check(&stopped, &AnswerReason::JobState, None);

@@ -237,26 +237,22 @@ fn state_parts(job: &JobSnapshot) -> Vec<String> {
                 parts.push(exact(job.elapsed));
             }
             parts.push(count(job.lines(), "line", "lines"));
-            parts.extend(format_remains(&job.survivors, &job.unattributed));
+            parts.extend(format_remains(&job.survivors));
             parts
         }
     }
 }
 
-/// Counts the living processes of an ended job, and those that may belong to it or to another.
-fn format_remains(own: &[u32], shared: &[u32]) -> impl Iterator<Item = String> {
-    let processes = |pids: &[u32], more: &str| {
-        let [one, many] = ["process", "processes"].map(|word| format!("{more}{word}"));
-        count(pids.len() as u64, &one, &many)
-    };
-    let (text, more) = match own {
-        [] => (None, ""),
-        // It stands for processes that have no number here, or that cannot be read now.
-        [0] => (Some("processes may still be running".to_owned()), "more "),
-        [_, ..] => (Some(format!("{} still running", processes(own, ""))), "more "),
-    };
-    let may_be = || format!("{} may belong to it", processes(shared, more));
-    text.into_iter().chain((!shared.is_empty()).then(may_be))
+/// Counts the living processes of an ended job.
+fn format_remains(alive: &[u32]) -> Option<String> {
+    match alive {
+        [] => None,
+        // It stands for processes that cannot be read now.
+        [0] => Some("processes may still be running".to_owned()),
+        [_, ..] => {
+            Some(format!("{} still running", count(alive.len() as u64, "process", "processes")))
+        }
+    }
 }
 
 fn open_job_parts(word: &str, job: &JobSnapshot) -> Vec<String> {
@@ -383,7 +379,7 @@ pub(crate) fn job_fields(job: &JobSnapshot, shown: Option<&ShownOutput>) -> Json
     fields.put("job", job.job.number());
     fields.put("state", state_word(&job.state));
     if let Some(ending) = job.ending() {
-        put_outcome(&mut fields, ending, &job.background_pids());
+        put_outcome(&mut fields, ending, &job.survivors);
     }
     put_times(&mut fields, job);
     match shown {
@@ -402,8 +398,7 @@ pub(crate) fn job_fields(job: &JobSnapshot, shown: Option<&ShownOutput>) -> Json
     if let Some(prompt) = &job.prompt {
         fields.put("prompt", prompt.as_str());
     }
-    let background_pids = job.background_pids();
-    fields.put_if(!background_pids.is_empty(), "background_pids", background_pids);
+    fields.put_if(!job.survivors.is_empty(), "background_pids", job.survivors.clone());
     fields.put("confinement", confinement_field(job.confinement, job.doubt.as_deref()));
     fields.put("uri", resources::output_uri(job.job));
     if let Some(trace_id) = job.trace_id {
@@ -611,17 +606,14 @@ mod tests {
     }
 
     #[test]
-    fn processes_that_may_belong_to_a_job_are_counted_beside_its_own() {
-        for (own, shared, expected) in [
-            (&[][..], &[][..], &[][..]),
-            (&[7], &[], &["1 process still running"]),
-            (&[], &[8], &["1 process may belong to it"]),
-            (&[7], &[8], &["1 process still running", "1 more process may belong to it"]),
-            (&[6, 7], &[8, 9], &["2 processes still running", "2 more processes may belong to it"]),
-            (&[0], &[], &["processes may still be running"]),
+    fn living_processes_of_an_ended_job_are_counted() {
+        for (alive, expected) in [
+            (&[][..], None),
+            (&[7], Some("1 process still running")),
+            (&[6, 7], Some("2 processes still running")),
+            (&[0], Some("processes may still be running")),
         ] {
-            let parts: Vec<String> = format_remains(own, shared).collect();
-            assert_eq!(parts, expected, "{own:?} {shared:?}");
+            assert_eq!(format_remains(alive).as_deref(), expected, "{alive:?}");
         }
     }
 

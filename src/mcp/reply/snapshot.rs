@@ -41,8 +41,6 @@ pub(crate) struct JobSnapshot {
     pub(crate) quiet_for: Option<Duration>,
     /// Processes that outlived the job's end and are alive now.
     pub(crate) survivors: Vec<u32>,
-    /// Living processes that may belong to the ended job or to another.
-    pub(crate) unattributed: Vec<u32>,
     pub(crate) confinement: GrantedConfinement,
     /// The reason why policy put the job into a sandbox.
     pub(crate) doubt: Option<Arc<str>>,
@@ -158,7 +156,6 @@ impl JobSnapshot {
             has_terminal: job.spec().stdin == Stdin::Terminal,
             quiet_for: output.last_output.map(|at| at.elapsed()),
             survivors: job.survivors(),
-            unattributed: job.unattributed(),
             confinement: job.spec().confinement,
             doubt: job.spec().doubt.clone(),
             writable: client.writable_dirs(job.spec()),
@@ -175,11 +172,6 @@ impl JobSnapshot {
             State::Finished(ending) => Some(ending),
             State::Queued(_) | State::Running(_) | State::Stopping => None,
         }
-    }
-
-    /// Returns all processes that are, or may be, left of the ended job.
-    pub(crate) fn background_pids(&self) -> Vec<u32> {
-        [self.survivors.as_slice(), &self.unattributed].concat()
     }
 
     /// The number of lines written, including an unfinished last one.
@@ -350,7 +342,7 @@ pub(super) fn ending_text(job: &JobSnapshot, ending: &JobEnding) -> String {
         Outcome::Lost { why } => format!("lost: {why}"),
     };
     match ending.kill {
-        Some(note) => format!("{what}, {}", kill_note(note, &job.background_pids())),
+        Some(note) => format!("{what}, {}", kill_note(note, &job.survivors)),
         None => what,
     }
 }
@@ -418,7 +410,6 @@ fn remarks(job: &JobSnapshot, shown: Option<&ShownOutput>) -> Vec<String> {
     remarks.extend(confinement_remark(job.confinement));
     remarks.extend(job.doubt.as_ref().map(|doubt| format!("sandboxed because {doubt}")));
     remarks.extend(survivors_remark(&job.survivors));
-    remarks.extend(unattributed_remark(&job.unattributed));
     if job.output.dropped_bytes > 0 {
         let why = job.output.dropped_why.map(|why| dropped_why(why, job)).unwrap_or_default();
         let dropped = size(job.output.dropped_bytes);
@@ -480,20 +471,6 @@ fn format_pids(pids: &[u32]) -> String {
     let named: Vec<String> = pids.iter().take(NAMED).map(ToString::to_string).collect();
     let more = if pids.len() > NAMED { ", …" } else { "" };
     format!("{}{more}", named.join(", "))
-}
-
-fn unattributed_remark(pids: &[u32]) -> Option<String> {
-    let named = format_pids(pids);
-    match pids {
-        [] => None,
-        [_] => Some(format!(
-            "1 running process may be of this job (pid {named}); it ends with the last job that may own it"
-        )),
-        [_, ..] => Some(format!(
-            "{} running processes may be of this job (pids {named}); they end with the last job that may own them",
-            thousands(pids.len() as u64)
-        )),
-    }
 }
 
 fn survivors_remark(pids: &[u32]) -> Option<String> {

@@ -39,7 +39,6 @@ pub(super) fn snapshot(job: u64, state: State, elapsed_ms: u64) -> JobSnapshot {
         has_terminal: false,
         quiet_for: None,
         survivors: Vec::new(),
-        unattributed: Vec::new(),
         confinement: GrantedConfinement::NOTHING,
         doubt: None,
         writable: Vec::new(),
@@ -437,12 +436,6 @@ fn survivors_and_lost_output_are_in_the_verdict() {
     job.survivors = vec![0];
     assert!(verdict(&job, None).ends_with("processes may still be running (pids unknown)"));
     job.survivors.clear();
-    job.unattributed = vec![7];
-    let expected =
-        "1 running process may be of this job (pid 7); it ends with the last job that may own it";
-    assert!(verdict(&job, None).ends_with(expected));
-    assert_eq!(job_fields(&job, None)["background_pids"], json!([7]));
-    job.unattributed.clear();
     job.output.dropped_bytes = 12_000;
     let bad = ShownOutput { bad_bytes: 1, gap_bytes: 5_000, ..output("", &[]) };
     assert_eq!(

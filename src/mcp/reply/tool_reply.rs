@@ -614,7 +614,6 @@ mod tests {
             has_terminal: false,
             quiet_for: None,
             survivors: vec![1, 2, 3],
-            unattributed: Vec::new(),
             confinement: GrantedConfinement::NOTHING,
             doubt: None,
             writable: Vec::new(),

@@ -2,7 +2,6 @@
 //! restarts of the supervisor.
 
 use std::fmt::Display;
-use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -11,77 +10,12 @@ use crate::ids::{JobId, TenantId};
 use crate::telemetry::labels::{ActorKind, HostResource, key};
 use crate::telemetry::names::{actors, journal, process, queue};
 
-/// Orphaned processes of ended jobs were reaped.
-pub fn orphans_reaped(count: u64) {
-    tracing::debug!(count, "orphans reaped");
-    process::ORPHANS.unlabeled().increment(count);
-}
-
-/// The out-of-memory scores of jobs could not be raised, or the score of the server could not be
-/// restored. Each failure was logged when it happened.
-pub fn oom_scores_failed(count: u64) {
-    process::OOM_SCORE_FAILURES.unlabeled().increment(count);
-}
-
-/// Processes that belong to no known job were ended, after all jobs that could have started them.
-pub fn unattributed_processes_ended(count: u64) {
-    tracing::warn!(
-        count,
-        "processes of unknown origin were ended with the last job that could have started them"
-    );
-    process::UNATTRIBUTED_ENDED.unlabeled().increment(count);
-}
-
-/// The guardian process died and was restarted.
-pub fn guardian_restarted() {
-    tracing::warn!("guardian process died and was restarted");
-    process::GUARDIAN_RESTARTS.unlabeled().increment(1);
-}
-
-/// The server no longer notices when child processes exit.
-pub fn child_exits_unseen(why: &dyn Display) {
-    let why = why.to_string();
-    tracing::error!(
-        ?why,
-        "exits of child processes are no longer noticed: processes that jobs leave behind stay until this server restarts"
-    );
-}
-
-/// The guardian process could not be started.
-pub fn guardian_not_started(why: &dyn Display) {
-    let why = why.to_string();
-    tracing::error!(
-        ?why,
-        "no guardian process: no job starts, and running jobs would survive a kill of this server"
-    );
-}
-
-/// The spawner process died and was restarted.
-pub fn spawner_restarted() {
-    tracing::warn!("spawner process died and was restarted");
-}
-
-/// The spawner process died and could not be restarted yet.
-pub fn spawner_not_started(why: &dyn Display) {
-    let why = why.to_string();
-    tracing::error!(?why, "no spawner process: sandboxed jobs cannot start");
-}
-
 /// The watchdog thread could not be started.
 pub fn watchdog_not_started(why: &dyn Display) {
     let why = why.to_string();
     tracing::error!(
         ?why,
         "no watchdog thread: limits on memory, CPU time and processes may not be enforced"
-    );
-}
-
-/// The record of the jobs' processes cannot be written.
-pub fn process_record_not_written(why: &io::Error) {
-    let why = why.to_string();
-    tracing::error!(
-        ?why,
-        "no process record: if this server is killed, processes that hide which job started them are not ended"
     );
 }
 

@@ -1,7 +1,6 @@
 //! A test in a process of its own, and what such tests launch.
 
 use std::future::Future;
-use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
@@ -19,8 +18,8 @@ use tokio::io::AsyncReadExt as _;
 
 pub(super) const DEADLINE: Duration = Duration::from_secs(30);
 
-/// The name of the spawner's process.
-pub(super) const SPAWNER: &str = "shellyard-spawn";
+/// The name of the keeper's process.
+const KEEPER: &str = "shellyard-keep";
 
 /// A user that owns nothing.
 const NOBODY: &str = "65534";
@@ -88,9 +87,8 @@ const fn granted(
 
 impl ConfinedServer {
     fn open() -> Self {
-        host().spawner().start_from_program(Path::new(env!("CARGO_BIN_EXE_shellyard"))).unwrap();
-        // It is known by its name from here on.
-        wait_until(|| children_of_ours().any(|process| process.name == SPAWNER));
+        // With it comes the keeper.
+        host();
         let place = TempDir::new().unwrap();
         let scratch = place.path().join("scratch");
         std::fs::create_dir(&scratch).unwrap();
@@ -108,10 +106,9 @@ impl ConfinedServer {
         program: &str,
         args: &[&str],
     ) -> ProcessLaunch {
-        let marker = host().tag().new_marker(1);
         ProcessLaunch {
             command: CommandLine::new_direct(program, args),
-            env: vec![EnvVariable::new("PATH", "/usr/local/bin:/usr/bin:/bin").unwrap(), marker],
+            env: vec![EnvVariable::new("PATH", "/usr/local/bin:/usr/bin:/bin").unwrap()],
             cwd: self.place.path().into(),
             stdin: LaunchStdin::Null,
             streams: StreamMode::Separate,
@@ -121,6 +118,7 @@ impl ConfinedServer {
                 paths: Arc::clone(&self.places),
             },
             keep_as: None,
+            deadline: None,
         }
     }
 
@@ -129,28 +127,19 @@ impl ConfinedServer {
         finish(host().spawn(launch).unwrap()).await
     }
 
-    /// The children of this process that are neither spawner nor dead.
-    pub(super) fn children(&self) -> Vec<(u32, String)> {
-        let others = children_of_ours().filter(|it| it.state != 'Z' && it.name != SPAWNER);
-        others.map(|process| (process.pid, process.name)).collect()
-    }
-
-    /// Waits until nothing is left of any job, reaping what is to be reaped. Says how many orphans
-    /// of jobs there were.
-    pub(super) fn wait_until_settled(&self) -> usize {
-        let mut orphans = 0;
-        wait_until(|| {
-            orphans += host().reap_orphans();
-            children_of_ours().all(|process| process.name == SPAWNER)
-        });
-        orphans
+    /// Waits until nothing is left of any job: the keeper is alone.
+    pub(super) fn wait_until_settled(&self) {
+        let keeper = keeper();
+        wait_until(|| shims().next().is_none());
+        assert_eq!(self::keeper(), keeper, "it is still the same");
     }
 }
 
-pub(super) async fn finish(process: Process) -> (ExitKind, String) {
-    let ended = async { tokio::join!(read_all(process.stdout), process.leader.wait()) };
+pub(super) async fn finish(mut process: Process) -> (ExitKind, String) {
+    let ended = async { tokio::join!(read_all(process.stdout), process.events.wait()) };
     let (output, exit) = tokio::time::timeout(DEADLINE, ended).await.unwrap();
-    assert_eq!(process.tree.survivors_after_exit(), [0; 0]);
+    wait_until(|| process.tree.is_over());
+    assert_eq!(process.tree.living_pids(), [0; 0]);
     (exit.unwrap().status, output)
 }
 
@@ -183,9 +172,22 @@ pub(super) fn processes() -> impl Iterator<Item = ProcessState> {
     entries.filter_map(|entry| read_process_state(entry.file_name().to_str()?.parse().ok()?))
 }
 
-/// The children of this process, dead ones included.
-pub(super) fn children_of_ours() -> impl Iterator<Item = ProcessState> {
-    processes().filter(|process| process.parent == std::process::id())
+/// The children of a process, dead ones included.
+fn children_of(parent: u32) -> impl Iterator<Item = ProcessState> {
+    processes().filter(move |process| process.parent == parent)
+}
+
+/// Returns the keeper of this process, which has no other child.
+pub(super) fn keeper() -> u32 {
+    let children: Vec<ProcessState> = children_of(std::process::id()).collect();
+    let [keeper] = &*children else { panic!("the keeper alone: {children:?}") };
+    assert_eq!(keeper.name, KEEPER, "{keeper:?}");
+    keeper.pid
+}
+
+/// The children of the keeper, dead ones included: one for each job.
+pub(super) fn shims() -> impl Iterator<Item = u32> {
+    children_of(keeper()).map(|shim| shim.pid)
 }
 
 /// Returns the state of a process, if there is one with this pid.

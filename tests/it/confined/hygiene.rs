@@ -4,8 +4,7 @@ use shellyard::confinement::{GrantedConfinement, ResourceLimits};
 use shellyard::process::ExitKind;
 
 use super::alone::{
-    ConfinedServer, DEFAULT, LANDLOCK, READ_ONLY, WORKSPACE, children_of_ours, host, read_all,
-    run_alone, wait_until,
+    ConfinedServer, DEFAULT, LANDLOCK, READ_ONLY, WORKSPACE, host, read_all, run_alone, wait_until,
 };
 use super::remains::Remains;
 
@@ -29,9 +28,9 @@ async fn run(server: &ConfinedServer, granted: GrantedConfinement, jobs: usize) 
     let mut launch = server.sh(granted, UNTIDY);
     launch.sandbox.limits = LIMITS;
     for _ in 0..jobs {
-        let process = host().spawn(&launch).unwrap();
+        let mut process = host().spawn(&launch).unwrap();
         read_all(process.stdout).await;
-        assert_eq!(process.leader.wait().await.unwrap().status, ExitKind::Code(0));
+        assert_eq!(process.events.wait().await.unwrap().status, ExitKind::Code(0));
         assert_eq!(process.tree.kill(), [0; 0]);
     }
     server.wait_until_settled();
@@ -39,7 +38,7 @@ async fn run(server: &ConfinedServer, granted: GrantedConfinement, jobs: usize) 
 
 fn leaves_nothing(name: &str, granted: GrantedConfinement) {
     run_alone(&format!("confined::hygiene::{name}"), async |server| {
-        // Asked here, where there is a spawner to ask.
+        // Asked here, where there is a keeper to ask.
         if granted == LANDLOCK && host().sandbox_support().landlock.check().is_err() {
             return;
         }
@@ -51,8 +50,7 @@ fn leaves_nothing(name: &str, granted: GrantedConfinement) {
         run(&server, granted, JOBS).await;
         wait_until(|| find().beyond(&before) == 0);
         let after = find();
-        assert!(after.spawner_kib <= before.spawner_kib * 3 / 2, "{before:?} {after:?}");
-        assert_eq!(children_of_ours().count(), 1, "the spawner");
+        assert!(after.keeper_kib <= before.keeper_kib * 3 / 2, "{before:?} {after:?}");
     });
 }
 

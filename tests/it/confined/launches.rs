@@ -1,24 +1,17 @@
-//! Many launches, large ones, and a spawner that dies between them.
+//! Many launches, large ones, and signals to the keeper between them.
 
 use std::fs;
 
 use rustix::process::{Pid, Signal, kill_process};
-use shellyard::process::{EnvVariable, ExitKind, ProcessLaunch};
+use shellyard::process::{EnvVariable, ExitKind, LaunchStdin, ProcessLaunch};
 
-use super::alone::{
-    BOTH, ConfinedServer, SPAWNER, WORKSPACE, children_of_ours, finish, host, processes, run_alone,
-    wait_until,
-};
+use super::alone::{BOTH, ConfinedServer, finish, host, keeper, run_alone, wait_until};
+
+/// The signals that no process can block: SIGKILL and SIGSTOP.
+const UNBLOCKABLE: [i32; 2] = [9, 19];
 
 fn open_files() -> usize {
     fs::read_dir("/proc/self/fd").unwrap().count()
-}
-
-fn the_spawner() -> u32 {
-    let mut all = children_of_ours().filter(|it| it.name == SPAWNER);
-    let found = all.next().expect("a spawner").pid;
-    assert!(all.next().is_none(), "one is enough");
-    found
 }
 
 async fn launch_hundred(server: &ConfinedServer) {
@@ -37,9 +30,9 @@ fn two_hundred_launches_leave_nothing_behind() {
         let is_clean = || fs::read_dir(server.place.path().join("scratch")).unwrap().count() == 0;
         launch_hundred(&server).await;
         wait_until(is_clean);
-        let (files, theirs) = (open_files(), files_of(the_spawner()));
+        let (files, theirs) = (open_files(), files_of(keeper()));
         launch_hundred(&server).await;
-        wait_until(|| is_clean() && open_files() <= files && files_of(the_spawner()) <= theirs);
+        wait_until(|| is_clean() && open_files() <= files && files_of(keeper()) <= theirs);
     });
 }
 
@@ -80,38 +73,19 @@ fn a_large_environment_arrives() {
 }
 
 #[test]
-fn a_spawner_that_died_is_replaced() {
-    run_alone("confined::launches::a_spawner_that_died_is_replaced", async |server| {
-        let kill = || {
-            let pid = the_spawner();
-            kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::KILL).unwrap();
-            wait_until(|| processes().all(|it| it.pid != pid || it.state == 'Z'));
-            pid
-        };
-        assert!(!host().spawner().restart_if_dead().unwrap(), "it is_alive");
-        let first = kill();
-        let (ended, _) = server.run(&server.sh(WORKSPACE, "exit 3")).await;
-        assert_eq!(ended, ExitKind::Code(3));
-        assert_ne!(the_spawner(), first);
-        kill();
-        assert!(host().spawner().restart_if_dead().unwrap(), "it died");
-        let (ended, _) = server.run(&server.sh(WORKSPACE, "exit 4")).await;
-        assert_eq!(ended, ExitKind::Code(4));
-        the_spawner();
-    });
-}
-
-#[test]
-fn a_polite_end_of_all_is_not_meant_for_the_spawner() {
-    run_alone(
-        "confined::launches::a_polite_end_of_all_is_not_meant_for_the_spawner",
-        async |server| {
-            let spawner = the_spawner();
-            for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
-                kill_process(Pid::from_raw(spawner.cast_signed()).unwrap(), signal).unwrap();
+fn signals_to_the_keeper_end_no_job() {
+    run_alone("confined::launches::signals_to_the_keeper_end_no_job", async |server| {
+        for granted in BOTH {
+            let mut launch = server.sh(granted, "read line; exit 5");
+            launch.stdin = LaunchStdin::Pipe;
+            let mut process = host().spawn(&launch).unwrap();
+            let keeper = Pid::from_raw(keeper().cast_signed()).unwrap();
+            for number in (1..32).filter(|number| !UNBLOCKABLE.contains(number)) {
+                kill_process(keeper, Signal::from_named_raw(number).unwrap()).unwrap();
             }
-            server.run(&server.sh(WORKSPACE, "true")).await;
-            assert_eq!(the_spawner(), spawner);
-        },
-    );
+            server.run(&server.sh(granted, "true")).await;
+            process.stdin.take().unwrap().send(b"line\n").unwrap();
+            assert_eq!(finish(process).await.0, ExitKind::Code(5));
+        }
+    });
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The name of the spawner's process.
-const SPAWNER: &str = "shellyard-spawn";
+/// The name of the keeper's process.
+const KEEPER: &str = "shellyard-keep";
 const CGROUPS: &str = "/sys/fs/cgroup";
 
 /// The amounts of each resource that jobs of this process could leave behind.
@@ -19,29 +19,29 @@ pub(crate) struct Remains {
     cgroups: usize,
     /// Descendants of this process, dead ones included.
     processes: usize,
-    /// That this process and the spawner have open, as far as we may know.
+    /// That this process and the keeper have open, as far as we may know.
     open_files: usize,
     /// In the place of the jobs.
     files: usize,
-    /// The memory of the spawner.
-    pub(crate) spawner_kib: usize,
+    /// The memory of the keeper.
+    pub(crate) keeper_kib: usize,
 }
 
 impl Remains {
     /// Looks at this process, its descendants, and the place of its jobs.
     pub(crate) fn find(place: &Path) -> Self {
         let family = family();
-        let spawner = family.iter().find(|pid| name(**pid).is_some_and(|name| name == SPAWNER));
-        let spawner = *spawner.expect("a spawner");
+        let keeper = family.iter().find(|pid| name(**pid).is_some_and(|name| name == KEEPER));
+        let keeper = *keeper.expect("a keeper");
         let namespaces: BTreeSet<_> = family.iter().flat_map(|pid| namespaces(*pid)).collect();
         Self {
             mounts: lines("/proc/self/mountinfo"),
             namespaces: namespaces.len(),
             cgroups: cgroups(),
             processes: family.len(),
-            open_files: entries(Path::new("/proc/self/fd")).len() + open_files(spawner),
+            open_files: entries(Path::new("/proc/self/fd")).len() + open_files(keeper),
             files: below(place),
-            spawner_kib: resident_kib(spawner),
+            keeper_kib: resident_kib(keeper),
         }
     }
 

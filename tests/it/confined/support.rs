@@ -11,7 +11,7 @@ fn namespaces_are_supported_where_a_job_gets_them() {
         async |server| {
             assert_eq!(host().sandbox_support().namespaces.check(), Ok(&()));
             assert_eq!(server.run(&server.sh(WORKSPACE, "exit 0")).await.0, ExitKind::Code(0));
-            assert_eq!(server.wait_until_settled(), 0, "nothing is left of the trial");
+            server.wait_until_settled();
         },
     );
 }

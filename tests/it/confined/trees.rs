@@ -1,11 +1,15 @@
-//! Ending everything that came out of such a job, by the strongest means at hand.
+//! Ending everything that came out of such a job.
 
+use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 
-use shellyard::process::{KillMethod, Process};
+use rustix::process::{Pid, Signal, kill_process};
+use shellyard::process::Process;
 
-use super::alone::{BOTH, WORKSPACE, host, is_alive, read_process_state, run_alone, wait_until};
+use super::alone::{
+    BOTH, WORKSPACE, host, is_alive, keeper, read_process_state, run_alone, shims, wait_until,
+};
 
 /// Four sleepers in four sessions, two of them without a parent, beneath a shell that waits.
 const SLEEPERS: &str = "(setsid sh -c '(setsid sleep 1000 &); sleep 1000' &); \
@@ -27,12 +31,13 @@ fn wait_for_sleepers(process: &Process) -> Vec<u32> {
 fn whoever_left_the_session_ends_too() {
     run_alone("confined::trees::whoever_left_the_session_ends_too", async |server| {
         for granted in BOTH {
-            let process = host().spawn(&server.sh(granted, SLEEPERS)).unwrap();
+            let mut process = host().spawn(&server.sh(granted, SLEEPERS)).unwrap();
             let all = wait_for_sleepers(&process);
             assert_eq!(process.tree.kill(), [0; 0]);
-            wait_until(|| !all.iter().any(|pid| is_alive(*pid)));
-            process.leader.wait().await.unwrap();
-            assert_eq!(process.tree.survivors_after_exit(), [0; 0]);
+            assert!(!all.iter().any(|pid| is_alive(*pid)), "it is over");
+            process.events.wait().await.unwrap();
+            assert!(process.tree.is_over());
+            drop(process);
             server.wait_until_settled();
         }
     });
@@ -41,19 +46,45 @@ fn whoever_left_the_session_ends_too() {
 #[test]
 fn a_namespace_is_the_means_where_there_is_one() {
     run_alone("confined::trees::a_namespace_is_the_means_where_there_is_one", async |server| {
-        let process = host().spawn(&server.sh(WORKSPACE, SLEEPERS)).unwrap();
-        // A cgroup is stronger, and some hosts give one.
-        assert_ne!(process.tree.kill_method(), KillMethod::Walk);
+        let mut process = host().spawn(&server.sh(WORKSPACE, SLEEPERS)).unwrap();
         let all = wait_for_sleepers(&process);
-        let init = server.children().into_iter().find(|(_, name)| name == "shellyard-init");
-        let init = init.expect("a first process").0;
-        assert!(!all.contains(&init), "it is none of the job's");
+        let shim = shims().next().expect("a shim");
+        assert!(!all.contains(&shim), "it is none of the job's");
+        let status = fs::read_to_string(format!("/proc/{shim}/status")).unwrap();
+        let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap();
+        assert_eq!(
+            numbers.split_whitespace().last(),
+            Some("1"),
+            "it is the first in its namespace"
+        );
         assert_eq!(process.tree.kill(), [0; 0]);
-        process.leader.wait().await.unwrap();
-        assert_eq!(process.tree.survivors_after_exit(), [0; 0]);
-        wait_until(|| !is_alive(init));
-        assert_eq!(server.wait_until_settled(), 0, "orphans fell to the namespace, not to us");
+        process.events.wait().await.unwrap();
+        assert!(process.tree.is_over());
+        assert!(is_alive(shim), "what it knows may still be asked for");
+        drop(process);
+        wait_until(|| !is_alive(shim));
+        server.wait_until_settled();
     });
+}
+
+#[test]
+fn what_a_shim_that_is_killed_leaves_is_ended_and_the_end_is_unknown() {
+    run_alone(
+        "confined::trees::what_a_shim_that_is_killed_leaves_is_ended_and_the_end_is_unknown",
+        async |server| {
+            for granted in BOTH {
+                let mut process = host().spawn(&server.sh(granted, SLEEPERS)).unwrap();
+                let all = wait_for_sleepers(&process);
+                let shim = shims().next().expect("a shim");
+                kill_process(Pid::from_raw(shim.cast_signed()).unwrap(), Signal::KILL).unwrap();
+                process.events.wait().await.unwrap_err();
+                wait_until(|| !all.iter().any(|pid| is_alive(*pid)));
+                assert!(process.tree.is_over());
+                assert_eq!(process.tree.living_pids(), [0; 0]);
+                server.wait_until_settled();
+            }
+        },
+    );
 }
 
 #[test]
@@ -61,14 +92,16 @@ fn survivors_are_known_and_live_on() {
     run_alone("confined::trees::survivors_are_known_and_live_on", async |server| {
         for granted in BOTH {
             let text = "setsid sleep 1000 >/dev/null 2>&1 & sleep 1000 & exec true";
-            let process = host().spawn(&server.sh(granted, text)).unwrap();
-            process.leader.wait().await.unwrap();
-            let survivors = process.tree.survivors_after_exit();
+            let mut process = host().spawn(&server.sh(granted, text)).unwrap();
+            process.events.wait().await.unwrap();
+            assert!(!process.tree.is_over());
+            let survivors = process.tree.living_pids();
             assert_eq!(survivors.len(), 2, "{survivors:?}");
             assert!(survivors.iter().all(|pid| is_alive(*pid)));
             assert_eq!(process.tree.read_activity().processes, 2);
             assert_eq!(process.tree.kill(), [0; 0]);
             assert_eq!(process.tree.living_pids(), [0; 0]);
+            drop(process);
             server.wait_until_settled();
         }
     });
@@ -78,11 +111,13 @@ fn survivors_are_known_and_live_on() {
 fn a_namespace_goes_with_its_last_process() {
     run_alone("confined::trees::a_namespace_goes_with_its_last_process", async |server| {
         let text = "mkfifo go; (read x <go) >/dev/null 2>&1 & exec true";
-        let process = host().spawn(&server.sh(WORKSPACE, text)).unwrap();
-        process.leader.wait().await.unwrap();
-        assert_eq!(process.tree.survivors_after_exit().len(), 1);
-        std::fs::write(server.place.path().join("go"), "x\n").unwrap();
-        wait_until(|| process.tree.living_pids().is_empty());
+        let mut process = host().spawn(&server.sh(WORKSPACE, text)).unwrap();
+        process.events.wait().await.unwrap();
+        assert_eq!(process.tree.living_pids().len(), 1);
+        fs::write(server.place.path().join("go"), "x\n").unwrap();
+        wait_until(|| process.tree.is_over());
+        assert_eq!(process.tree.living_pids(), [0; 0]);
+        drop(process);
         server.wait_until_settled();
     });
 }
@@ -101,11 +136,7 @@ fn a_job_ends_with_the_server_that_is_killed() {
         assert!(all.len() > 4 && all.iter().all(|pid| is_alive(*pid)), "{told}");
         holder.kill().unwrap();
         holder.wait().unwrap();
-        wait_until(|| {
-            // Its orphans are ours now, and a namespace is not over before its leader is reaped.
-            host().reap_orphans();
-            !all.iter().any(|pid| is_alive(*pid))
-        });
+        wait_until(|| !all.iter().any(|pid| is_alive(*pid)));
     });
 }
 
@@ -113,11 +144,11 @@ fn a_job_ends_with_the_server_that_is_killed() {
 #[ignore = "holds a job until it is killed: for the test above"]
 fn holds_a_job_until_it_is_killed() {
     run_alone("confined::trees::holds_a_job_until_it_is_killed", async |server| {
-        let process = host().spawn(&server.sh(WORKSPACE, SLEEPERS)).unwrap();
+        let mut process = host().spawn(&server.sh(WORKSPACE, SLEEPERS)).unwrap();
         let mut all = wait_for_sleepers(&process);
-        all.extend(server.children().into_iter().map(|(pid, _)| pid));
+        all.extend(shims().chain([keeper()]));
         let all: Vec<_> = all.iter().map(u32::to_string).collect();
         println!("\nholding: {}", all.join(" "));
-        process.leader.wait().await.unwrap();
+        process.events.wait().await.unwrap();
     });
 }

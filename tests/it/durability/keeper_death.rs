@@ -4,7 +4,7 @@ use rustix::process::Signal;
 
 use super::client::DurableClient;
 use super::disturbance::crash;
-use crate::harness::{Launch, Marker, TestServer, eventually, private_dir, signal};
+use crate::harness::{Launch, Marker, TestServer, eventually, private_dir};
 
 /// Starts a job whose processes left its session.
 #[track_caller]
@@ -55,7 +55,7 @@ fn a_keeper_that_is_killed_takes_the_server_and_all_jobs_along() {
 }
 
 #[test]
-fn the_next_start_ends_what_is_left_when_both_are_killed() {
+fn all_jobs_end_when_both_are_killed_and_the_next_server_says_so() {
     for has_crashed in [false, true] {
         let (data, marker) = (private_dir(), Marker::new());
         let mut server = Launch::http().structured().data(data.path()).start();
@@ -64,15 +64,9 @@ fn the_next_start_ends_what_is_left_when_both_are_killed() {
         if has_crashed {
             crash(&server);
         }
-        let inner = i32::try_from(server.server_pid()).expect("a pid fits");
-        // Stopped first, so that neither sees the other's end.
-        signal(inner, Signal::STOP);
-        server.signal(Signal::KILL);
-        server.wait_exit();
-        signal(inner, Signal::KILL);
-        assert!(marker.sleeping() >= 3, "nobody ended them");
+        server.kill_with_keeper();
+        marker.wait_gone();
         let mut next = Launch::http().structured().data(data.path()).start();
-        assert_eq!(marker.alive(), Vec::<i32>::new(), "ended before the next server answers");
         check_next(&mut next, job, &["lost"], finished);
     }
 }

@@ -1,26 +1,10 @@
-//! Other processes: those of the server above all.
+//! Other processes: the server, its keeper and the shim of the job above all.
 
 use std::fs;
 
+use serde_json::json;
+
 use super::world::{EscapeWorld, Means, SandboxCase, python};
-use crate::harness::eventually_some;
-
-/// The server, its guardian and its spawner; for a moment also what the spawner is making.
-fn staff(server: u32) -> Vec<u32> {
-    let children = threads(server).into_iter().map(|thread| {
-        fs::read_to_string(format!("/proc/{server}/task/{thread}/children")).unwrap_or_default()
-    });
-    let children: String = children.collect();
-    let children = children.split_whitespace().map(|it| it.parse().unwrap());
-    let mut staff: Vec<u32> = children.filter(|pid| is_staff(*pid)).chain([server]).collect();
-    staff.sort_unstable();
-    staff
-}
-
-fn is_staff(pid: u32) -> bool {
-    let called = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    called.split('\0').nth(1).is_some_and(|role| ["__guardian", "__spawner"].contains(&role))
-}
 
 fn threads(server: u32) -> Vec<u32> {
     let threads = fs::read_dir(format!("/proc/{server}/task")).unwrap().flatten();
@@ -59,16 +43,13 @@ fn nothing_of_the_server_is_signalled_not_even_by_the_number_of_a_thread() {
     for mut world in EscapeWorld::all() {
         world.prepare("true");
         let server = world.server.server_pid();
-        // The first job that is shut in has the spawner started.
-        drop(world.attempt(SandboxCase::GUARDED[0], &send(WAYS[0], server, server, 0)));
-        let staff_of = |server| Some(staff(server)).filter(|staff| staff.len() == 3);
-        let before = eventually_some("server, guardian and spawner", || staff_of(server));
-        for pid in &before {
-            let open = world.attempt(SandboxCase::Open, &send(WAYS[0], server, *pid, 0));
+        let keeper = world.server.keeper_pid();
+        for pid in [server, keeper] {
+            let open = world.attempt(SandboxCase::Open, &send(WAYS[0], server, pid, 0));
             assert!(open.worked(), "{pid} proves nothing: {open:?}");
             for shut in SandboxCase::GUARDED {
                 for way in WAYS {
-                    let attempt = world.attempt(shut, &send(way, server, *pid, 9));
+                    let attempt = world.attempt(shut, &send(way, server, pid, 9));
                     assert!(!attempt.worked(), "{way}, {}: {attempt:?}", world.name(shut));
                 }
             }
@@ -77,8 +58,38 @@ fn nothing_of_the_server_is_signalled_not_even_by_the_number_of_a_thread() {
         for shut in SandboxCase::GUARDED {
             assert_eq!(reached(&mut world, shut), [0; 0], "{}", world.name(shut));
         }
-        let after = eventually_some("the same as before", || staff_of(server));
-        assert_eq!(after, before, "the same ones live");
+        assert_eq!(world.server.keeper_pid(), keeper, "the same one lives");
+        world.server.assert_alive();
+    }
+}
+
+/// Tries each way to kill the parent of the job, and prints that it lives.
+fn kill_parent() -> String {
+    python(
+        "parent = os.getppid()
+for kill in (
+    lambda: libc.kill(parent, 9),
+    lambda: libc.tgkill(parent, parent, 9),
+    lambda: libc.sigqueue(parent, 9, None),
+    lambda: signal.pidfd_send_signal(os.pidfd_open(parent), 9),
+):
+    try: kill()
+    except OSError: pass
+libc.usleep(300000)
+print(\"alive\", os.getppid() == parent)",
+    )
+}
+
+#[test]
+fn a_job_cannot_kill_its_own_shim_and_ends_with_it_where_nothing_keeps_it_from_that() {
+    for mut world in EscapeWorld::all() {
+        for shut in SandboxCase::GUARDED {
+            let attempt = world.attempt(shut, &kill_parent());
+            assert_eq!(attempt.output, "alive True\n", "{}: {attempt:?}", world.name(shut));
+            assert!(attempt.worked(), "{}: {attempt:?}", world.name(shut));
+        }
+        let open = world.call(SandboxCase::Open, &kill_parent(), json!({}));
+        assert_eq!(open["outcome"], "lost", "{}", open.0);
         world.server.assert_alive();
     }
 }

@@ -24,7 +24,8 @@ pub(crate) use launch::{
 };
 pub(crate) use link::HttpLink;
 pub(crate) use proc::{
-    Marker, SuspendedProcess, is_zombie, peak_rss_kib, raise_open_files, rss_kib, signal,
+    Marker, SuspendedProcess, children_of, is_zombie, oom_score_of, peak_rss_kib, raise_open_files,
+    rss_kib, signal,
 };
 pub(crate) use program::{output_of, run_program, text};
 pub(crate) use pty::{TerminalProgram, assert_fits, in_terminal};

@@ -134,6 +134,27 @@ pub(crate) fn parent_of(pid: i32) -> Option<i32> {
     stat.rsplit(") ").next()?.split(' ').nth(1)?.parse().ok()
 }
 
+/// The children of a process, whichever of its threads started them, and those that passed to it. Dead
+/// ones are included.
+pub(crate) fn children_of(pid: u32) -> Vec<u32> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let lists = threads.filter_map(|it| fs::read_to_string(it.path().join("children")).ok());
+    let numbers =
+        lists.flat_map(|list| list.split_whitespace().flat_map(str::parse).collect::<Vec<u32>>());
+    numbers.collect()
+}
+
+/// The name of a process; `None` if the process is gone.
+pub(crate) fn name_of(pid: u32) -> Option<String> {
+    Some(fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim_end().to_owned())
+}
+
+/// The difference between the chance that the kernel kills a process for lack of memory, and that of an
+/// ordinary one; `None` if the process is gone.
+pub(crate) fn oom_score_of(pid: u32) -> Option<i32> {
+    fs::read_to_string(format!("/proc/{pid}/oom_score_adj")).ok()?.trim().parse().ok()
+}
+
 /// The resident memory of a process.
 pub(crate) fn rss_kib(pid: u32) -> u64 {
     status_kib(pid, "VmRSS:")

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::http::{HttpConnection, HttpRequest};
 use super::launch::Sandbox;
 use super::link::{HttpLink, ServerLink};
-use super::proc::{parent_of, signal};
+use super::proc::{children_of, name_of, parent_of, signal};
 use super::reply::Reply;
 use super::stdio::StdioLink;
 use super::wait::eventually_some;
@@ -242,6 +242,26 @@ impl TestServer {
         eventually_some("the server writes its number", || pid_in(&self.data))
     }
 
+    /// The parent of the shims of all jobs: the process that was started for an HTTP server, else a child
+    /// of the server.
+    #[track_caller]
+    pub(crate) fn keeper_pid(&self) -> u32 {
+        match self.link {
+            ServerLink::Http(_) => self.pid(),
+            ServerLink::Stdio(_) => eventually_some("the server has a keeper", || {
+                let mut children = children_of(self.pid()).into_iter();
+                children.find(|pid| name_of(*pid).is_some_and(|name| name == "shellyard-keep"))
+            }),
+        }
+    }
+
+    /// The shims, dead ones included: one for each job that has processes or whose end is not recorded.
+    #[track_caller]
+    pub(crate) fn shims(&self) -> Vec<u32> {
+        let is_shim = |pid: &u32| name_of(*pid).is_some_and(|name| name == "shellyard-shim");
+        children_of(self.keeper_pid()).into_iter().filter(is_shim).collect()
+    }
+
     /// The data directory.
     pub(crate) fn data(&self) -> &Path {
         &self.data
@@ -275,15 +295,18 @@ impl TestServer {
         signal(i32::try_from(self.pid()).expect("a pid fits"), wanted);
     }
 
-    /// Kills an HTTP server and its keeper, so that neither can act on the end of the other.
+    /// Kills the server and its keeper, so that neither can act on the end of the other.
     #[track_caller]
     pub(crate) fn kill_with_keeper(&mut self) {
-        let server = i32::try_from(self.server_pid()).expect("a pid fits");
-        signal(server, Signal::STOP);
-        self.signal(Signal::KILL);
+        let both = [self.server_pid(), self.keeper_pid()];
+        let both = both.map(|pid| i32::try_from(pid).expect("a pid fits"));
+        for wanted in [Signal::STOP, Signal::KILL] {
+            both.into_iter().for_each(|pid| signal(pid, wanted));
+        }
         self.wait_exit();
-        signal(server, Signal::KILL);
-        eventually_some("the server is gone", || parent_of(server).is_none().then_some(()));
+        for pid in both {
+            eventually_some("both are gone", || parent_of(pid).is_none().then_some(()));
+        }
     }
 
     /// Waits until the server has ended by itself.
@@ -319,7 +342,7 @@ pub(crate) fn pid_in(data: &Path) -> Option<u32> {
 /// The keeper of the server that holds this data directory; `None` if neither runs.
 pub(crate) fn keeper_in(data: &Path) -> Option<i32> {
     let server = i32::try_from(pid_in(data)?).ok()?;
-    // An orphan has no keeper.
+    // A server whose keeper is gone has another parent.
     parent_of(server).filter(|keeper| *keeper > 1)
 }
 

@@ -1,8 +1,7 @@
-//! The server's connection to its keeper, and the jobs that the keeper holds for the server.
+//! The server's connection to its keeper.
 #![expect(unsafe_code, reason = "changing the environment and taking an inherited file are unsafe")]
 
-use std::collections::HashMap;
-use std::ffi::OsStr;
+use std::ffi::{CString, OsStr};
 use std::os::fd::{AsFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -11,18 +10,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use std::{env, io, thread};
 
+use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
 use rustix::net::{RecvFlags, SendFlags};
 use rustix::process::{Pid, getppid};
 use rustix::thread::set_name;
-use tokio::sync::oneshot;
 
-use super::protocol::{
-    FileRole, Hello, KEEPER_VARIABLE, KeeperMessage, MessageReader, PROTOCOL_VERSION, Received,
-    ReceivedJob, ServerIdentity, ServerMessage, send_message,
-};
-use crate::syscalls::{self, ChildExit};
+use super::process::KEEPER_ARG;
+use super::protocol::{Hello, KEEPER_VARIABLE, KeeperIdentity, KeeperMessage, ServerMessage};
+use crate::shim::Isolation;
+use crate::syscalls::{self, FileAction, PosixSpawnPlan};
+use crate::wire::{self, Received};
 
 /// The time after which a keeper that does not read is an error. Threads of the runtime send too, so
 /// it is short; the keeper itself never waits for anything but messages and signals.
@@ -61,10 +60,8 @@ struct Connection {
     handover: HandoverFlag,
     files: Mutex<Vec<HeldFile>>,
     scratch_note: Option<String>,
-    jobs: Mutex<Vec<ReceivedJob>>,
-    endings: Mutex<Endings>,
-    reader: Mutex<MessageReader>,
-    last_job: AtomicU64,
+    shims: Mutex<Vec<HeldShim>>,
+    last_shim: AtomicU64,
 }
 
 /// A file that an earlier server left with the keeper.
@@ -75,21 +72,24 @@ pub(crate) struct HeldFile {
     pub(crate) file: OwnedFd,
 }
 
-/// The ends of processes that are children of the keeper.
-#[derive(Debug, Default)]
-struct Endings {
-    waiting: HashMap<u64, oneshot::Sender<ChildExit>>,
-    /// The ends that nobody has waited for yet.
-    known: HashMap<u64, ChildExit>,
+/// A shim of an earlier server.
+#[derive(Debug)]
+pub(crate) struct HeldShim {
+    pub(crate) shim: u64,
+    pub(crate) name: String,
+    /// The server's end of its connection.
+    pub(crate) socket: OwnedFd,
 }
+
+/// The path of this program, even if its file was moved.
+const OURSELVES: &std::ffi::CStr = c"/proc/self/exe";
 
 impl KeeperClient {
     /// Returns the connection of this server to its keeper; `None` if this process was not started
     /// by a keeper. Removes the variable that names the connection.
     ///
     /// Call it first of all, before there are other threads: it changes the environment. Blocks
-    /// until the keeper has told about earlier jobs. Its later messages wait for
-    /// [`Self::start_reading`].
+    /// until the keeper has told about earlier jobs.
     ///
     /// # Errors
     /// If the variable names no connection to our parent, or if the keeper does not answer.
@@ -112,37 +112,60 @@ impl KeeperClient {
         Self::connect(unsafe { OwnedFd::from_raw_fd(number) }, keeper).map(Some)
     }
 
+    /// Starts a keeper as a child of this process, which ends with it. It is this same program again,
+    /// which must call [`crate::run_helper`] first of all.
+    ///
+    /// # Errors
+    /// If the system gives no more files or processes, or if it does not answer.
+    pub(crate) fn start() -> io::Result<Self> {
+        let (ours, theirs) = wire::connection()?;
+        let root = open("/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        let actions = [
+            FileAction::Chdir(root.as_fd()),
+            FileAction::Dup { from: theirs.as_fd(), to: 0 },
+            FileAction::Open { to: 1, path: c"/dev/null", flags: libc::O_WRONLY },
+            FileAction::Copy { from: 1, to: 2 },
+        ];
+        let argv = [CString::new("shellyard")?, CString::new(KEEPER_ARG)?];
+        let plan = PosixSpawnPlan {
+            path: OURSELVES,
+            argv: &argv,
+            env: &[],
+            actions: &actions,
+            blocked: &[],
+        };
+        let keeper = syscalls::posix_spawn(&plan)?;
+        drop(theirs);
+        Self::connect(ours, keeper)
+    }
+
     fn connect(socket: OwnedFd, keeper: Pid) -> io::Result<Self> {
         set_socket_timeout(&socket, Timeout::Send, Some(SEND_LIMIT))?;
         set_socket_timeout(&socket, Timeout::Recv, Some(HELLO_LIMIT))?;
-        let mut reader = MessageReader::default();
-        let mut received = Vec::new();
-        let mut next = || match reader.receive(socket.as_fd(), RecvFlags::empty())? {
+        let next = || match wire::receive(socket.as_fd(), RecvFlags::empty())? {
             Received::Message(message, files) => Ok((message, files)),
+            Received::Unknown => {
+                Err(invalid("the keeper is of another release: restart the service"))
+            }
             Received::End => Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
         };
         let (KeeperMessage::Hello(hello), _) = next()? else {
             return Err(invalid("the keeper does not introduce itself"));
         };
-        if hello.version < PROTOCOL_VERSION {
-            return Err(invalid("the keeper is too old for this server: restart the service"));
-        }
         let mut files = Vec::new();
-        let mut endings = Endings::default();
+        let mut shims = Vec::new();
         loop {
-            match next()? {
-                (KeeperMessage::Complete, _) => break,
-                (KeeperMessage::File { name, note }, beside) => {
-                    files.extend(beside.into_iter().next().map(|file| HeldFile {
-                        name,
-                        note,
-                        file,
-                    }));
+            let (message, beside) = next()?;
+            let file = beside.into_iter().next();
+            match message {
+                KeeperMessage::Complete => break,
+                KeeperMessage::File { name, note } => {
+                    files.extend(file.map(|file| HeldFile { name, note, file }));
                 }
-                (KeeperMessage::Ended { job, exit }, _) => {
-                    endings.known.insert(job, exit);
+                KeeperMessage::Shim { shim, name } => {
+                    shims.extend(file.map(|socket| HeldShim { shim, name, socket }));
                 }
-                (message, beside) => received.extend(ReceivedJob::from_message(message, beside)),
+                KeeperMessage::Hello(_) => {}
             }
         }
         set_socket_timeout(&socket, Timeout::Recv, None)?;
@@ -153,29 +176,27 @@ impl KeeperClient {
             keeper,
             handover: HandoverFlag::default(),
             files: Mutex::new(files),
-            jobs: Mutex::new(received),
-            endings: Mutex::new(endings),
-            reader: Mutex::new(reader),
-            last_job: AtomicU64::new(hello.generation << 32),
+            shims: Mutex::new(shims),
+            last_shim: AtomicU64::new(hello.generation << 32),
             hello,
         });
         Ok(Self { connection })
     }
 
-    /// Reads the messages of the keeper from now on, in a thread of its own. Calls `on_end` when the
-    /// keeper is gone: the server then has to end its jobs and itself. Call it once.
+    /// Calls `on_end` in a thread of its own when the keeper is gone: all jobs end then, and the server
+    /// has to end itself. Call it once.
     ///
     /// # Errors
     /// If the thread cannot be created.
-    pub fn start_reading(&self, on_end: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    pub fn watch_end(&self, on_end: impl FnOnce() + Send + 'static) -> io::Result<()> {
         let connection = Arc::clone(&self.connection);
-        let read = move || {
-            connection.read_messages();
+        let watch = move || {
+            connection.wait_for_end();
             on_end();
         };
         // A thread that took signals of the process would hold up those that wait for them.
         syscalls::with_blocked_signals(|| {
-            thread::Builder::new().name("keeper".to_owned()).spawn(read)
+            thread::Builder::new().name("keeper".to_owned()).spawn(watch)
         })?;
         Ok(())
     }
@@ -295,12 +316,8 @@ impl KeeperClient {
         self.connection.keeper
     }
 
-    pub(crate) fn identity(&self) -> ServerIdentity {
+    pub(crate) fn identity(&self) -> KeeperIdentity {
         self.connection.hello.identity
-    }
-
-    pub(crate) fn server_peak_bytes(&self) -> u64 {
-        self.connection.hello.server_peak_bytes
     }
 
     pub(crate) fn handover(&self) -> &HandoverFlag {
@@ -310,36 +327,54 @@ impl KeeperClient {
     /// `true` if an earlier server left jobs that were not taken yet.
     #[must_use]
     pub fn has_untaken_jobs(&self) -> bool {
-        !lock(&self.connection.jobs).is_empty()
+        !lock(&self.connection.shims).is_empty()
     }
 
-    pub(crate) fn take_jobs(&self) -> Vec<ReceivedJob> {
-        std::mem::take(&mut *lock(&self.connection.jobs))
+    pub(crate) fn take_shims(&self) -> Vec<HeldShim> {
+        std::mem::take(&mut *lock(&self.connection.shims))
+    }
+
+    /// Makes the keeper fork a shim in these namespaces, and hold our end of its connection under this
+    /// name. Returns its number.
+    pub(crate) fn start_shim(
+        &self,
+        name: &str,
+        isolation: Isolation,
+        theirs: BorrowedFd<'_>,
+        ours: BorrowedFd<'_>,
+    ) -> Result<u64, Errno> {
+        let shim = self.connection.last_shim.fetch_add(1, Ordering::Relaxed) + 1;
+        let message = ServerMessage::StartShim { shim, name: name.to_owned(), isolation };
+        self.send(&message, &[theirs, ours])?;
+        Ok(shim)
+    }
+
+    /// Makes all shims end their trees. No job can be started any more.
+    pub fn end_shims(&self) {
+        // Without a keeper they end by themselves.
+        self.send(&ServerMessage::EndShims, &[]).ok();
+    }
+
+    /// Makes the keeper forget a shim.
+    pub(crate) fn forget_shim(&self, shim: u64) {
+        // Without a keeper there is nothing to forget.
+        self.send(&ServerMessage::ForgetShim { shim }, &[]).ok();
     }
 
     fn send(&self, message: &ServerMessage, files: &[BorrowedFd<'_>]) -> Result<(), Errno> {
-        send_message(self.connection.socket.as_fd(), message, files, SendFlags::empty())
+        wire::send(self.connection.socket.as_fd(), message, files, SendFlags::empty())
     }
 }
 
 impl Connection {
-    /// Reads messages until the keeper is gone.
-    fn read_messages(&self) {
-        let mut reader = lock(&self.reader);
-        while let Ok(Received::Message(message, _)) =
-            reader.receive::<KeeperMessage>(self.socket.as_fd(), RecvFlags::empty())
-        {
-            if let KeeperMessage::Ended { job, exit } = message {
-                let mut endings = lock(&self.endings);
-                match endings.waiting.remove(&job) {
-                    // Without a receiver nobody wants to know any more.
-                    Some(waiting) => drop(waiting.send(exit)),
-                    None => drop(endings.known.insert(job, exit)),
-                }
+    /// Returns once the keeper is gone.
+    fn wait_for_end(&self) {
+        loop {
+            match wire::receive::<KeeperMessage>(self.socket.as_fd(), RecvFlags::empty()) {
+                Ok(Received::Message(..) | Received::Unknown) => {}
+                Ok(Received::End) | Err(_) => return,
             }
         }
-        // Whoever waits for the end of a process learns that nobody will report it.
-        lock(&self.endings).waiting.clear();
     }
 }
 
@@ -353,139 +388,6 @@ fn invalid(why: &str) -> io::Error {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A job that the keeper holds.
-///
-/// Messages about it that cannot be sent are dropped: then the keeper is gone, and the server ends
-/// all jobs.
-#[derive(Debug)]
-pub(crate) struct KeptJob {
-    keeper: KeeperClient,
-    id: u64,
-    released: AtomicBool,
-    /// `true` once no process of the job is left.
-    is_tree_over: AtomicBool,
-}
-
-impl KeptJob {
-    /// Gives a new job of this server a number.
-    pub(crate) fn create(keeper: &KeeperClient) -> Arc<Self> {
-        Self::restore(keeper, keeper.connection.last_job.fetch_add(1, Ordering::Relaxed) + 1)
-    }
-
-    /// Continues a job of an earlier server.
-    pub(crate) fn restore(keeper: &KeeperClient, id: u64) -> Arc<Self> {
-        let released = AtomicBool::new(false);
-        let is_tree_over = AtomicBool::new(false);
-        Arc::new(Self { keeper: keeper.clone(), id, released, is_tree_over })
-    }
-
-    /// Sends the job with its files to the keeper.
-    pub(crate) fn register(
-        &self,
-        name: &str,
-        leader: Pid,
-        state: String,
-        files: &[(FileRole, BorrowedFd<'_>)],
-    ) -> Result<(), Errno> {
-        let (roles, files): (Vec<_>, Vec<_>) =
-            files.iter().map(|(role, file)| (role.word().to_owned(), *file)).unzip();
-        let leader = leader.as_raw_nonzero().get();
-        let name = name.to_owned();
-        let message = ServerMessage::Register { job: self.id, name, leader, roles, state };
-        self.keeper.send(&message, &files)
-    }
-
-    /// Reports the status of its first process, which is a child of this server. Call it before the
-    /// process is reaped, so that the status is never lost.
-    pub(crate) fn report_exit(&self, exit: ChildExit) {
-        self.send(&ServerMessage::Ended { job: self.id, exit });
-    }
-
-    /// Lets the keeper reap its first process, which is a child of the keeper.
-    pub(crate) fn reap_leader(&self) {
-        self.send(&ServerMessage::Reap { job: self.id });
-    }
-
-    /// Registers for the end of its first process, which is a child of the keeper.
-    pub(crate) fn wait_for_exit(&self) -> oneshot::Receiver<ChildExit> {
-        let (sender, receiver) = oneshot::channel();
-        let mut endings = lock(&self.keeper.connection.endings);
-        match endings.known.remove(&self.id) {
-            // The receiver is right here.
-            Some(exit) => drop(sender.send(exit)),
-            None => drop(endings.waiting.insert(self.id, sender)),
-        }
-        receiver
-    }
-
-    /// Notes that no process of the job is left. Nobody then waits for the end of the input, which
-    /// the keeper may hold until the job is released.
-    pub(crate) fn mark_tree_over(&self) {
-        self.is_tree_over.store(true, Ordering::Relaxed);
-    }
-
-    /// Makes the keeper forget the job and close its files.
-    pub(crate) fn release(&self) {
-        if !self.released.swap(true, Ordering::AcqRel) {
-            self.send(&ServerMessage::Release { job: self.id });
-        }
-    }
-
-    fn send(&self, message: &ServerMessage) {
-        self.keeper.send(message, &[]).ok();
-    }
-}
-
-impl Drop for KeptJob {
-    fn drop(&mut self) {
-        if !self.keeper.handover().is_set() {
-            self.release();
-        }
-    }
-}
-
-/// The keeper's copy of a file of a job. On drop the keeper closes it, unless the next server takes
-/// over the job.
-#[derive(Debug)]
-pub(crate) struct KeptFile {
-    job: Arc<KeptJob>,
-    role: FileRole,
-    /// `true` if it makes no difference that the keeper holds the file until the job is released.
-    is_over: AtomicBool,
-}
-
-impl KeptFile {
-    pub(crate) fn new(job: &Arc<KeptJob>, role: FileRole) -> Self {
-        Self { job: Arc::clone(job), role, is_over: AtomicBool::new(false) }
-    }
-
-    /// Leaves the file to the keeper: no process has its other end open.
-    pub(crate) fn mark_over(&self) {
-        self.is_over.store(true, Ordering::Relaxed);
-    }
-
-    /// `true` if a process may notice that the keeper still holds the file. If this is the last
-    /// owner of the job, the job is released right after.
-    fn needs_close(&self) -> bool {
-        let is_read_by_nobody =
-            self.role == FileRole::Stdin && self.job.is_tree_over.load(Ordering::Relaxed);
-        !self.is_over.load(Ordering::Relaxed)
-            && !is_read_by_nobody
-            && !self.job.released.load(Ordering::Acquire)
-            && Arc::strong_count(&self.job) > 1
-            && !self.job.keeper.handover().is_set()
-    }
-}
-
-impl Drop for KeptFile {
-    fn drop(&mut self) {
-        if self.needs_close() {
-            let role = self.role.word().to_owned();
-            self.job.send(&ServerMessage::CloseFile { job: self.job.id, role });
-        }
-    }
 }
 
 /// A flag that is set once the next server takes over the jobs: from then on, dropping what
@@ -506,34 +408,67 @@ impl HandoverFlag {
 #[cfg(test)]
 mod tests {
     use rustix::net::sockopt::socket_timeout;
-    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
     use rustix::process::getpid;
 
     use super::*;
 
     /// Connects a client to a keeper that does nothing.
     fn connect() -> (KeeperClient, OwnedFd) {
-        let kind = SocketType::SEQPACKET;
-        let (ours, theirs) =
-            socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();
-        let identity = ServerIdentity {
-            tag: 1,
-            is_tag_inherited: false,
-            pid: 1,
-            started: 1,
-            open_files: (None, None),
-        };
-        let hello = KeeperMessage::Hello(Hello {
-            version: PROTOCOL_VERSION,
-            generation: 1,
-            identity,
-            last_failure: None,
-            server_peak_bytes: 0,
-        });
-        for message in [hello, KeeperMessage::Complete] {
-            send_message(theirs.as_fd(), &message, &[], SendFlags::DONTWAIT).unwrap();
+        let (ours, theirs) = wire::connection().unwrap();
+        let identity = KeeperIdentity { pid: 1, started: 1, open_files: (None, None) };
+        let hello = KeeperMessage::Hello(Hello { generation: 3, identity, last_failure: None });
+        let file = KeeperMessage::File { name: "lock".to_owned(), note: "note".to_owned() };
+        let shim = KeeperMessage::Shim { shim: 7, name: "job".to_owned() };
+        for message in [hello, file, shim, KeeperMessage::Complete] {
+            let files: &[_] = match message {
+                KeeperMessage::File { .. } | KeeperMessage::Shim { .. } => &[theirs.as_fd()],
+                KeeperMessage::Hello(_) | KeeperMessage::Complete => &[],
+            };
+            wire::send(theirs.as_fd(), &message, files, SendFlags::DONTWAIT).unwrap();
         }
         (KeeperClient::connect(ours, getpid()).unwrap(), theirs)
+    }
+
+    fn messages(keeper: &OwnedFd) -> Vec<(ServerMessage, usize)> {
+        let next = || match wire::receive(keeper.as_fd(), RecvFlags::DONTWAIT) {
+            Ok(Received::Message(message, files)) => Some((message, files.len())),
+            Ok(Received::Unknown | Received::End) | Err(_) => None,
+        };
+        std::iter::from_fn(next).collect()
+    }
+
+    #[test]
+    fn everything_that_is_held_can_be_taken_once() {
+        let (client, _keeper) = connect();
+        assert_eq!(client.generation(), 3);
+        assert_eq!(client.held_file_names(), ["lock"]);
+        assert!(client.has_untaken_jobs());
+        let held = client.take_noted_file("lock").unwrap();
+        assert_eq!(held.note, "note");
+        assert!(client.take_file("lock").is_none());
+        let shims = client.take_shims();
+        assert_eq!(shims.iter().map(|held| held.shim).collect::<Vec<_>>(), [7]);
+        assert!(!client.has_untaken_jobs());
+    }
+
+    #[test]
+    fn servers_of_one_keeper_number_their_shims_differently() {
+        let (client, keeper) = connect();
+        let (theirs, ours) = wire::connection().unwrap();
+        let start =
+            |isolation| client.start_shim("a", isolation, theirs.as_fd(), ours.as_fd()).unwrap();
+        let first = start(Isolation::None);
+        assert_eq!(first, (3 << 32) + 1);
+        assert_eq!(start(Isolation::None), first + 1);
+        client.forget_shim(first);
+        let name = "a".to_owned();
+        let start = |shim| ServerMessage::StartShim {
+            shim,
+            name: name.clone(),
+            isolation: Isolation::None,
+        };
+        let forget = ServerMessage::ForgetShim { shim: first };
+        assert_eq!(messages(&keeper), [(start(first), 2), (start(first + 1), 2), (forget, 0)]);
     }
 
     #[test]
@@ -544,48 +479,5 @@ mod tests {
         let fill = || client.notify(KeeperNotice::Alive);
         let error = std::iter::repeat_with(fill).find_map(Result::err).unwrap();
         assert_eq!(error.kind(), io::ErrorKind::WouldBlock, "{error}");
-    }
-
-    fn messages(keeper: &OwnedFd) -> Vec<ServerMessage> {
-        let mut reader = MessageReader::default();
-        let next = || match reader.receive(keeper.as_fd(), RecvFlags::DONTWAIT) {
-            Ok(Received::Message(message, _)) => Some(message),
-            Ok(Received::End) | Err(_) => None,
-        };
-        std::iter::from_fn(next).collect()
-    }
-
-    #[test]
-    fn a_file_is_closed_at_the_keeper_while_a_process_may_notice() {
-        let (client, keeper) = connect();
-        let job = KeptJob::create(&client);
-        let id = job.id;
-        for role in [FileRole::Stdin, FileRole::Stdout] {
-            drop(KeptFile::new(&job, role));
-            let role = role.word().to_owned();
-            assert_eq!(messages(&keeper), [ServerMessage::CloseFile { job: id, role }]);
-        }
-        job.mark_tree_over();
-        drop(KeptFile::new(&job, FileRole::Stdin));
-        assert_eq!(messages(&keeper), []);
-        // A process that is not of the job may still write.
-        drop(KeptFile::new(&job, FileRole::Stdout));
-        assert_eq!(messages(&keeper).len(), 1);
-        job.release();
-        drop(KeptFile::new(&job, FileRole::Stdout));
-        drop(job);
-        assert_eq!(messages(&keeper), [ServerMessage::Release { job: id }]);
-    }
-
-    #[test]
-    fn the_last_file_of_a_dropped_job_goes_with_its_release() {
-        let (client, keeper) = connect();
-        let job = KeptJob::create(&client);
-        let id = job.id;
-        let file = KeptFile::new(&job, FileRole::Stdin);
-        drop(job);
-        assert_eq!(messages(&keeper), []);
-        drop(file);
-        assert_eq!(messages(&keeper), [ServerMessage::Release { job: id }]);
     }
 }

@@ -1,22 +1,24 @@
-//! A small process that outlives the server, and holds what the jobs need meanwhile.
+//! The keeper: a small process with one thread, the parent of the shims of all jobs of a server.
 //!
-//! `shellyard serve` is the keeper; the server is its child. The keeper holds copies of the files
-//! of every running job. When the server dies, its children pass to the keeper, which takes the
-//! exit statuses of the jobs and starts the server again. The next server gets the files, the
-//! statuses and a description of each job, and goes on with all of them.
+//! `shellyard serve` is the keeper; the server is its child, and is started again when it dies. The
+//! keeper of a server for one client or one command is a child of that server, and ends with it. The
+//! keeper forks a shim for each job, holds the server's end of the shim's connection for the next server,
+//! and holds listening sockets. When the keeper ends, all shims end their trees.
 
 mod client;
 mod held_state;
 mod process;
 mod protocol;
+mod shims;
 mod supervision;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use client::{CGROUP_FILE, HandoverFlag, KeptFile, KeptJob, SCRATCH_FILE};
+pub(crate) use client::{CGROUP_FILE, HandoverFlag, HeldShim, SCRATCH_FILE};
 pub use client::{KeeperClient, KeeperNotice};
+pub(crate) use process::keeper_main;
 pub use process::{KeeperLaunch, run_keeper};
-pub(crate) use protocol::{
-    FileRole, ReceivedJob, SavedPath, ServerIdentity, restore_paths, save_paths,
-};
+#[cfg(test)]
+pub(crate) use protocol::{Hello, KeeperIdentity, KeeperMessage, ServerMessage};
+pub(crate) use protocol::{SavedPath, restore_paths, save_paths};
 pub use supervision::UPGRADE_EXIT_CODE;

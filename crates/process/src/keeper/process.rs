@@ -15,23 +15,20 @@ use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 use rustix::io::{Errno, fcntl_dupfd_cloexec, retry_on_intr, write};
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, send, sendto,
-    socket_with, socketpair,
+    socket_with,
 };
-use rustix::process::{Pid, Signal, getpid, kill_process};
+use rustix::process::{Pid, Signal, getpid, kill_process, set_child_subreaper};
 use rustix::thread::set_name;
 
 use super::client::SCRATCH_FILE;
 use super::held_state::HeldState;
-use super::protocol::{
-    Hello, KEEPER_VARIABLE, MessageReader, OutgoingMessage, PROTOCOL_VERSION, Received,
-    ServerMessage,
-};
+use super::protocol::{Hello, KEEPER_VARIABLE, KeeperIdentity, OutgoingMessage, ServerMessage};
+use super::shims::Shims;
 use super::supervision::{KeeperAction, KeeperInput, ServerEnd, ServerProgram, ServerSupervision};
-use crate::child_defaults::ChildDefaults;
-use crate::children::Children;
-use crate::guardian::{self, ServerProcessFilter};
+use crate::own_process::{OwnScore, protect_process, raise_open_files};
 use crate::sandbox::scratch;
 use crate::syscalls::{self, ChildExit, FileAction, PosixSpawnPlan};
+use crate::wire::{self, Received};
 use crate::{TaskLimit, processes};
 
 /// The number under which the server finds its socket.
@@ -47,12 +44,6 @@ const SIGNALS: [i32; 6] =
 
 /// The pause before a message is sent again for which the system had no room.
 const SEND_PAUSE: Duration = Duration::from_millis(20);
-
-/// The time for which messages are left alone after others.
-const GATHER_TIME: Duration = Duration::from_millis(10);
-
-/// The number of attempts to end what is left at the end.
-const SWEEPS: usize = 12;
 
 /// The server that a keeper runs.
 #[derive(Debug, Clone)]
@@ -82,17 +73,16 @@ pub fn run_keeper(launch: KeeperLaunch) -> ExitCode {
 
 #[derive(Debug)]
 struct Keeper {
-    defaults: ChildDefaults,
+    identity: KeeperIdentity,
     started: Instant,
     signals: OwnedFd,
     command: ServerCommand,
     supervision: ServerSupervision,
     generation: u64,
     server: Option<ServerProcess>,
-    reader: MessageReader,
+    shims: Shims,
     held: HeldState,
     notify_address: Option<SocketAddrUnix>,
-    server_peak_bytes: u64,
     /// The exit code, once the keeper has nothing left to do.
     exit_code: Option<u8>,
 }
@@ -175,8 +165,7 @@ impl ServerCommand {
             (ServerProgram::Candidate, Some(candidate)) => candidate,
             (ServerProgram::Candidate | ServerProgram::Current, _) => &self.current,
         };
-        let kind = SocketType::SEQPACKET;
-        let (ours, theirs) = socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
+        let (ours, theirs) = wire::connection()?;
         let theirs = fcntl_dupfd_cloexec(theirs, FIRST_FREE)?;
         let path = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()));
         let path = path.map_err(|_| Errno::INVAL)?;
@@ -205,23 +194,21 @@ fn open_program(path: &Path) -> Result<OwnedFd, Errno> {
 
 impl Keeper {
     fn prepare(launch: KeeperLaunch) -> io::Result<Self> {
-        let defaults = ChildDefaults::set_up()?;
-        set_name(c"shellyard-keep")?;
+        let (identity, shims) = prepare_process()?;
         let signals = syscalls::open_signal_file(&SIGNALS)?;
         let notify = launch.env.iter().find(|(name, _)| name == NOTIFY_VARIABLE);
         let notify_address = notify.and_then(|(_, value)| parse_notify_address(value));
         Ok(Self {
-            defaults,
+            identity,
             started: Instant::now(),
             signals: fcntl_dupfd_cloexec(signals, FIRST_FREE)?,
             command: ServerCommand::new(&launch)?,
             supervision: ServerSupervision::new(),
             generation: 0,
             server: None,
-            reader: MessageReader::default(),
+            shims,
             held: HeldState::default(),
             notify_address,
-            server_peak_bytes: 0,
             exit_code: None,
         })
     }
@@ -235,9 +222,7 @@ impl Keeper {
             }
             self.wait();
             self.send_messages();
-            if self.receive_messages() {
-                self.gather_messages();
-            }
+            self.receive_messages();
             while let Some(signal) = syscalls::read_signal(self.signals.as_fd()) {
                 self.take_signal(signal);
             }
@@ -271,13 +256,6 @@ impl Keeper {
         });
         // A signal ends the wait; everything is checked after each wait anyway.
         poll(&mut polled, limit.as_ref()).ok();
-    }
-
-    /// Leaves further messages alone for a moment, unless a signal comes: several of them cost one
-    /// wake-up. The server waits for no answer, and the messages of a dead server can still be read.
-    fn gather_messages(&self) {
-        let time = Timespec::try_from(GATHER_TIME).unwrap_or_default();
-        poll(&mut [PollFd::new(&self.signals, PollFlags::IN)], Some(&time)).ok();
     }
 
     fn input(&mut self, input: KeeperInput) {
@@ -325,11 +303,9 @@ impl Keeper {
 
     fn first_messages(&self) -> VecDeque<OutgoingMessage> {
         let hello = Hello {
-            version: PROTOCOL_VERSION,
             generation: self.generation,
-            identity: self.defaults.identity(),
+            identity: self.identity,
             last_failure: self.supervision.last_failure().map(str::to_owned),
-            server_peak_bytes: self.server_peak_bytes,
         };
         let first = [OutgoingMessage::Hello(hello)].into_iter().chain(self.held.describe());
         first.chain([OutgoingMessage::Complete]).collect()
@@ -354,22 +330,16 @@ impl Keeper {
         }
     }
 
-    /// Takes the statuses of children that have ended: the server, the first processes of jobs, and
-    /// adopted orphans.
+    /// Takes the statuses of children that have ended.
     fn check_children(&mut self) {
-        let ended = self.server.as_ref().and_then(|server| {
-            let exit = syscalls::try_wait(server.pid);
-            exit.unwrap_or(None)
-        });
-        if let Some(exit) = ended {
+        let server = self.server.as_ref().map(|server| server.pid);
+        if let Some(exit) = self.shims.reap(server) {
             self.end_server(exit);
         }
-        self.reap_children();
     }
 
     /// Takes the last messages of a dead server, and decides what comes next.
     fn end_server(&mut self, exit: ChildExit) {
-        self.server_peak_bytes = self.server_peak_bytes.max(exit.max_rss_bytes);
         self.receive_messages();
         self.server = None;
         let end = if libc::WIFSIGNALED(exit.status) {
@@ -377,24 +347,7 @@ impl Keeper {
         } else {
             ServerEnd::Code(u8::try_from(libc::WEXITSTATUS(exit.status)).unwrap_or(u8::MAX))
         };
-        // Its children are ours now. The next server must hear of those that have ended.
-        self.reap_children();
         self.input(KeeperInput::ServerEnded(end));
-    }
-
-    fn reap_children(&mut self) {
-        let children =
-            processes::children_of(getpid()).unwrap_or_else(|_| processes::all_children());
-        // The children of a server that ends come to us before its end is known. Its last messages
-        // say which of them are the first processes of jobs.
-        self.receive_messages();
-        let server = self.server.as_ref().map(|server| server.pid);
-        let others = children.into_iter().filter(|pid| Some(*pid) != server);
-        let ended = self.held.take_statuses(others);
-        if let Some(server) = &mut self.server {
-            server.outgoing.extend(ended.into_iter().map(OutgoingMessage::Ended));
-        }
-        self.send_messages();
     }
 
     /// Sends what the server takes now. Never waits.
@@ -405,23 +358,19 @@ impl Keeper {
             send_in_order(&mut server.outgoing, |next| self.held.send(next, socket.as_fd()));
     }
 
-    /// Takes all messages that are there. Returns `true` if there was one.
-    fn receive_messages(&mut self) -> bool {
-        let mut has_received = false;
+    /// Takes all messages that are there.
+    fn receive_messages(&mut self) {
         while let Some(server) = &mut self.server
             && let Some(socket) = &server.socket
         {
-            match self.reader.receive(socket.as_fd(), RecvFlags::DONTWAIT) {
-                Ok(Received::Message(message, files)) => {
-                    has_received = true;
-                    self.take_message(message, files);
-                }
+            match wire::receive(socket.as_fd(), RecvFlags::DONTWAIT) {
+                Ok(Received::Message(message, files)) => self.take_message(message, files),
+                Ok(Received::Unknown) => {}
                 // Its process is about to end. Until then there is nothing to wait for here.
                 Ok(Received::End) => server.socket = None,
-                Err(_) => break,
+                Err(_) => return,
             }
         }
-        has_received
     }
 
     fn take_message(&mut self, message: ServerMessage, files: Vec<OwnedFd>) {
@@ -437,12 +386,11 @@ impl Keeper {
             }
             held @ (ServerMessage::HoldFile { .. }
             | ServerMessage::DropFile { .. }
-            | ServerMessage::Register { .. }
-            | ServerMessage::CloseFile { .. }
-            | ServerMessage::Ended { .. }
-            | ServerMessage::Reap { .. }
-            | ServerMessage::Release { .. }) => self.held.apply(held, files),
-            ServerMessage::Unknown => {}
+            | ServerMessage::StartShim { .. }
+            | ServerMessage::ForgetShim { .. }
+            | ServerMessage::EndShims) => {
+                take_held(held, files, &mut self.held, &mut self.shims);
+            }
         }
     }
 
@@ -459,20 +407,103 @@ impl Keeper {
 
     /// Ends everything that is left, and returns the exit code.
     fn finish(&mut self, code: u8) -> u8 {
-        let scratch = self.held.note(SCRATCH_FILE).and_then(scratch::parse_kept_root);
-        let children = Children::default();
-        let mut filter = ServerProcessFilter::new(&self.defaults.tag());
-        let record = scratch.as_deref().and_then(guardian::read_record);
-        filter.recorded = record.map(|record| record.recorded).unwrap_or_default();
-        let mut sweeps = (0..SWEEPS).map(|_| filter.end_own(&children, &[]));
-        let is_anybody_left = !sweeps.any(|alive| alive.is_empty());
-        // If a process is still alive, some of the files keep it from writing elsewhere.
-        if let Some(scratch) = scratch.filter(|scratch| !is_anybody_left && scratch.exists()) {
-            // The next server tries again.
-            scratch::clean_up_after(&scratch).ok();
+        let is_over = end_all(&mut self.held, &mut self.shims);
+        if !is_over && code == 0 { 1 } else { code }
+    }
+}
+
+/// Prepares this process as a keeper: small, not to be inspected, the parent of orphans, and deaf to
+/// signals.
+fn prepare_process() -> io::Result<(KeeperIdentity, Shims)> {
+    set_name(c"shellyard-keep")?;
+    set_child_subreaper(Some(getpid()))?;
+    let score = OwnScore::open();
+    protect_process();
+    // A signal that the keeper does not use must not end all jobs.
+    syscalls::block_all_signals();
+    let (pid, started) = processes::own_key()?;
+    let limit = raise_open_files();
+    let identity = KeeperIdentity {
+        pid: pid.as_raw_nonzero().get(),
+        started,
+        open_files: (limit.current, limit.maximum),
+    };
+    Ok((identity, Shims::new(score)?))
+}
+
+/// Carries out a message about files and shims. Other messages change nothing.
+fn take_held(message: ServerMessage, files: Vec<OwnedFd>, held: &mut HeldState, shims: &mut Shims) {
+    let mut files = files.into_iter();
+    match message {
+        ServerMessage::HoldFile { name, note } => {
+            if let Some(file) = files.next() {
+                held.hold_file(name, note, file);
+            }
         }
-        self.held.clear();
-        if is_anybody_left && code == 0 { 1 } else { code }
+        ServerMessage::DropFile { name } => held.drop_file(&name),
+        ServerMessage::StartShim { shim, name, isolation } => {
+            if let (Some(theirs), Some(ours)) = (files.next(), files.next()) {
+                held.hold_shim(shim, name, ours);
+                shims.start(isolation, &theirs);
+            }
+        }
+        ServerMessage::ForgetShim { shim } => held.forget_shim(shim),
+        ServerMessage::EndShims => shims.begin_end(),
+        ServerMessage::Ready | ServerMessage::Notify { .. } | ServerMessage::Upgrade { .. } => {}
+    }
+}
+
+/// Ends all jobs, and removes the files that the server kept for them. Returns `false` if some are left.
+fn end_all(held: &mut HeldState, shims: &mut Shims) -> bool {
+    let is_over = shims.end();
+    let scratch = held.note(SCRATCH_FILE).and_then(scratch::parse_kept_root);
+    if let Some(scratch) = scratch.filter(|scratch| is_over && scratch.exists()) {
+        // The next server tries again.
+        scratch::clean_up_after(&scratch).ok();
+    }
+    held.clear();
+    is_over
+}
+
+/// The first argument that makes the program the keeper of the server at the other end of its standard
+/// input.
+pub(super) const KEEPER_ARG: &str = "__keeper";
+
+/// Runs the keeper of a server for one client or one command, if the program's arguments (without its
+/// name) say so, until that server is gone; returns the exit code. `None` for every other call of the
+/// program.
+///
+/// Must be called before anything else in `main`: a keeper has one thread and little memory.
+pub(crate) fn keeper_main(args: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
+    args.into_iter().next().filter(|first| first == KEEPER_ARG)?;
+    let is_over = serve_parent(rustix::stdio::stdin()).unwrap_or(false);
+    Some(if is_over { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn serve_parent(socket: BorrowedFd<'_>) -> io::Result<bool> {
+    let (identity, mut shims) = prepare_process()?;
+    let signals = syscalls::open_signal_file(&[libc::SIGCHLD])?;
+    let mut held = HeldState::default();
+    let hello = Hello { generation: 1, identity, last_failure: None };
+    for message in [OutgoingMessage::Hello(hello), OutgoingMessage::Complete] {
+        held.send(&message, socket)?;
+    }
+    loop {
+        let mut polled =
+            [PollFd::new(&signals, PollFlags::IN), PollFd::from_borrowed_fd(socket, PollFlags::IN)];
+        poll(&mut polled, None).ok();
+        while syscalls::read_signal(signals.as_fd()).is_some() {}
+        shims.reap(None);
+        loop {
+            match wire::receive(socket, RecvFlags::DONTWAIT) {
+                Ok(Received::Message(message, files)) => {
+                    take_held(message, files, &mut held, &mut shims);
+                }
+                Ok(Received::Unknown) => {}
+                Ok(Received::End) => return Ok(end_all(&mut held, &mut shims)),
+                Err(_) => break,
+            }
+        }
     }
 }
 
@@ -529,6 +560,24 @@ fn write_if_ready(file: BorrowedFd<'_>, bytes: &[u8]) -> Result<(), Errno> {
     Err(Errno::AGAIN)
 }
 
+/// The main function of a test program is not ours. So it becomes a keeper before `main` if its
+/// arguments say so.
+#[cfg(any(test, feature = "before-main"))]
+#[expect(unsafe_code, reason = "the program becomes a keeper before `main`")]
+#[used]
+// SAFETY: the loader calls each function in this section once, before `main`, on the only thread;
+// the standard library has read the arguments by then.
+#[unsafe(link_section = ".init_array")]
+static KEEPER_BEFORE_MAIN: extern "C" fn() = {
+    extern "C" fn run_keeper_if_requested() {
+        if keeper_main(std::env::args_os().skip(1)).is_some() {
+            // SAFETY: this ends the process without running any more of its code.
+            unsafe { libc::_exit(0) };
+        }
+    }
+    run_keeper_if_requested
+};
+
 #[cfg(test)]
 mod tests {
     use std::fs::{self, File};
@@ -552,17 +601,17 @@ mod tests {
             (Errno::CONNRESET, dropped),
             (Errno::MSGSIZE, dropped),
         ] {
-            let mut outgoing: VecDeque<_> = [1, 2, 3].map(OutgoingMessage::Job).into();
+            let mut outgoing: VecDeque<_> = [1, 2, 3].map(OutgoingMessage::Shim).into();
             let mut sent = Vec::new();
             let mut errors = vec![errno];
             let mut send = |message: &OutgoingMessage| {
-                let OutgoingMessage::Job(job) = message else { panic!("{message:?}") };
-                if *job == 2
+                let OutgoingMessage::Shim(shim) = message else { panic!("{message:?}") };
+                if *shim == 2
                     && let Some(errno) = errors.pop()
                 {
                     return Err(errno);
                 }
-                sent.push(*job);
+                sent.push(*shim);
                 Ok(())
             };
             assert_eq!(send_in_order(&mut outgoing, &mut send), expected, "{errno}");

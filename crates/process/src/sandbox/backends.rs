@@ -4,22 +4,24 @@ use std::ffi::CString;
 use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 use std::{fmt, io};
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use thiserror::Error;
 
-use crate::child_steps::{SandboxRules, SpawnFailure, SpawnRequest, SpawnStep};
 use crate::confinement::{
     Backend, Confinement, GrantedConfinement, NetworkAccess, ResourceLimits, SandboxProfile,
 };
+use crate::keeper::KeeperClient;
 use crate::load::ProbeError;
+use crate::sandbox::job_resources::SandboxResources;
 use crate::sandbox::mounts::Mount;
 use crate::sandbox::restrictions;
-use crate::sandbox::seccomp::{self, SocketRules};
-use crate::spawner::{NamespacedLeader, Spawner};
-use crate::stdio::ChildFiles;
+use crate::sandbox::seccomp::{self, SeccompFilter, SocketRules};
+use crate::shim::{Isolation, Role, ShimLink, ShimPlan, StartFailure};
+use crate::spawn_request::{SandboxRules, SpawnFailure, SpawnRequest, SpawnStep};
 
 /// The sandbox features of this host. A probe may start a process, so each feature is probed only
 /// when it is needed.
@@ -157,15 +159,15 @@ fn degrade(requested: Confinement, support: &SandboxSupport) -> GrantedConfineme
 
 impl SandboxSupport {
     /// Describes the features of this host: each one is probed by its first query. Namespaces are
-    /// probed by starting a process with this spawner and waiting for its end.
-    pub(crate) fn lazy_probes(spawner: Arc<Spawner>) -> Self {
+    /// probed by starting a process and waiting for its end.
+    pub(crate) fn lazy_probes(keeper: KeeperClient) -> Self {
         fn tried<T>(
             try_out: impl Fn() -> Result<T, ProbeError> + Send + Sync + 'static,
         ) -> KernelFeature<T> {
             KernelFeature::Probed(Arc::new(FeatureProbe::new(try_out)))
         }
         Self {
-            namespaces: tried(move || try_namespaces(&spawner)),
+            namespaces: tried(move || try_namespaces(&keeper)),
             landlock: tried(restrictions::probe_landlock),
             seccomp: tried(seccomp::probe),
         }
@@ -206,21 +208,30 @@ impl<T: fmt::Debug> fmt::Debug for FeatureProbe<T> {
 const UNTRIED: &str = "the system gave no process, file or memory to try it out with; raise the limits on processes \
      and open files, or try again later";
 
+/// The longest wait for the end of the process that a probe starts.
+const PROBE_LIMIT: Duration = Duration::from_secs(30);
+
 /// Starts a process the same way as a job whose file access is restricted.
-fn try_namespaces(spawner: &Spawner) -> Result<(), ProbeError> {
+fn try_namespaces(keeper: &KeeperClient) -> Result<(), ProbeError> {
     let no_directory = |error| ProbeError::new(&error, format!("no temporary directory: {error}"));
     let place = tempfile::tempdir().map_err(no_directory)?;
-    spawner.start().map_err(|error| {
-        ProbeError::new(&error, format!("no process to create jobs with: {error}"))
-    })?;
-    let started = start_in_namespaces(spawner, place.path())
+    let started = start_in_namespaces(keeper, place.path())
         .map_err(|error| ProbeError::new(&error, error.to_string()))?;
-    started.map_err(|failure| ProbeError::new(&failure.errno.into(), describe_missing(failure)))
+    started.map_err(|failure| match failure {
+        StartFailure::Step(failure) => {
+            ProbeError::new(&failure.errno.into(), describe_missing(failure))
+        }
+        StartFailure::ShimLost => ProbeError::NoResources,
+    })
 }
 
-fn start_in_namespaces(spawner: &Spawner, place: &Path) -> io::Result<Result<(), SpawnFailure>> {
+fn start_in_namespaces(
+    keeper: &KeeperClient,
+    place: &Path,
+) -> io::Result<Result<(), StartFailure>> {
+    let place = place.canonicalize()?;
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let directory = open(place, flags, Mode::empty())?;
+    let directory = open(&place, flags, Mode::empty())?;
     let output = open("/dev/null", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
     let confinement =
         Confinement { profile: SandboxProfile::WorkspaceWrite, network: NetworkAccess::Off };
@@ -229,28 +240,32 @@ fn start_in_namespaces(spawner: &Spawner, place: &Path) -> io::Result<Result<(),
         argv: [c"sh", c"-c", c":"].map(CString::from).into(),
         env: Vec::new(),
         terminal: None,
-        tag: None,
         sandbox: SandboxRules {
             confinement,
             backend: Backend::Namespaces,
             sockets: SocketRules::new(confinement, Backend::Namespaces, None),
             limits: ResourceLimits::NONE,
-            mounts: vec![Mount::Writable(place.to_owned())],
+            mounts: vec![Mount::Writable(place.clone())],
             writable: None,
             protected_pids: Vec::new(),
         },
     };
-    let files = ChildFiles {
-        directory: directory.as_fd(),
-        stdin: None,
-        stdout: Some(output.as_fd()),
-        stderr: Some(output.as_fd()),
-        report: None,
+    let plan = ShimPlan {
+        request,
+        filters: SeccompFilter::default(),
+        max_tasks: None,
+        open_files: (None, None),
+        directory: place,
+        isolation: Isolation::Namespaces(NetworkAccess::Off),
+        deadline: None,
+        ends_input: true,
+        saved: String::new(),
     };
-    Ok(spawner.create(&request, files, None).map(|NamespacedLeader { leader, namespace }| {
-        leader.child.wait_for_exit();
-        drop(namespace);
-    }))
+    let files = vec![(Role::Directory, directory.as_fd()), (Role::Stdout, output.as_fd())];
+    let link = ShimLink::launch(keeper, "", &plan, files, SandboxResources::default())?;
+    let started = link.wait_for_start();
+    link.wait_until_over(PROBE_LIMIT);
+    Ok(started)
 }
 
 /// Explains what a failed step says about the host.

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::{fs, io};
 
 use rustix::io::Errno;
@@ -16,20 +15,30 @@ use super::scratch::{Scratch, ScratchReaper};
 use super::seccomp::SocketRules;
 use super::workspace::{self, ProtectedFiles, SharedDir, TEMPORARY};
 use crate::cgroup::Cgroups;
-use crate::child_steps::SandboxRules;
-use crate::children::Children;
 use crate::confinement::{Backend, SandboxProfile};
 use crate::job_cgroup::{JobCgroup, SavedCgroup};
-use crate::keeper::{FileRole, SavedPath, restore_paths};
+use crate::keeper::SavedPath;
 use crate::launch::{ProcessLaunch, SandboxSpec, StartError};
-use crate::processes::{self, pid_number};
-use crate::spawner::{PidNamespace, RestoredInit};
+use crate::spawn_request::SandboxRules;
 
 /// The cgroup and the directories of one job. Dropped when no process of the job is left.
 #[derive(Debug, Default)]
 pub(crate) struct SandboxResources {
     cgroup: Option<JobCgroup>,
     files: Option<SandboxFiles>,
+}
+
+/// The description of a job's resources that lets the next server take them over.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct SavedResources {
+    cgroup: Option<SavedCgroup>,
+    pub(crate) scratch: Option<SavedPath>,
+}
+
+impl SavedResources {
+    pub(crate) const fn cgroup(&self) -> Option<&SavedCgroup> {
+        self.cgroup.as_ref()
+    }
 }
 
 /// The files that a job with limited files sees, and those that it may write.
@@ -105,16 +114,36 @@ impl SandboxResources {
         self.cgroup.as_ref()
     }
 
+    /// Describes the resources for the next server.
+    pub(crate) fn save(&self) -> SavedResources {
+        SavedResources {
+            cgroup: self.cgroup().map(JobCgroup::save),
+            scratch: self.files.as_ref().map(|files| files.scratch.path().into()),
+        }
+    }
+
+    /// Takes over the resources of a job that an earlier server started.
+    pub(crate) fn restore(
+        saved: SavedResources,
+        cgroups: &Cgroups,
+        reaper: &ScratchReaper,
+    ) -> Self {
+        let scratch = saved.scratch.map(|path| Scratch::restore(path.into(), reaper));
+        let files = scratch.map(SandboxFiles::without_view);
+        Self { cgroup: saved.cgroup.map(|saved| cgroups.restore_job(saved)), files }
+    }
+
+    /// Lets another job use the cgroup, if the job has left it unchanged. Call it only for a job that
+    /// has ended by itself.
+    pub(crate) fn allow_reuse(&self) {
+        if let Some(cgroup) = &self.cgroup {
+            cgroup.check_vacated();
+        }
+    }
+
     /// Opens the directory of its cgroup, if it has one.
     pub(crate) fn open_cgroup(&self) -> Result<Option<OwnedFd>, Errno> {
         self.cgroup.as_ref().map(JobCgroup::open).transpose()
-    }
-}
-
-#[cfg(test)]
-impl From<JobCgroup> for SandboxResources {
-    fn from(cgroup: JobCgroup) -> Self {
-        Self { cgroup: Some(cgroup), files: None }
     }
 }
 
@@ -150,6 +179,11 @@ impl SandboxFiles {
         let view = PrivateView::create(launch, &shared, &roots, readable, &scratch)?;
         let temporary = view.temporary().unwrap_or(&own).to_owned();
         Ok(Self { roots, temporary, view: Some(view), scratch })
+    }
+
+    /// Describes the files of a job that already runs: only its directory is still needed.
+    fn without_view(scratch: Scratch) -> Self {
+        Self { roots: Vec::new(), temporary: PathBuf::new(), view: None, scratch }
     }
 
     fn mount_plan(&self, profile: SandboxProfile) -> Vec<Mount> {
@@ -211,17 +245,6 @@ impl PrivateView {
         })?;
         let seen = if roots.is_empty() { readable } else { roots.to_vec() };
         Ok(Self { roots: seen, private, shown, hidden, protected_files })
-    }
-
-    /// Creates the view of a job that already runs: what is mounted in it is no longer needed.
-    const fn without_mounts(protected_files: ProtectedFiles) -> Self {
-        Self {
-            roots: Vec::new(),
-            private: Vec::new(),
-            shown: Vec::new(),
-            hidden: Vec::new(),
-            protected_files,
-        }
     }
 
     /// Returns the path at which the job sees its own temporary directory, unless the host's was
@@ -286,209 +309,6 @@ pub(crate) fn protected_pids(helpers: &[Option<Pid>]) -> Vec<i32> {
 fn own_thread_ids() -> Vec<i32> {
     let Ok(threads) = fs::read_dir("/proc/self/task") else { return Vec::new() };
     threads.flatten().filter_map(|thread| thread.file_name().to_str()?.parse().ok()).collect()
-}
-
-// The resources that are held for as long as a job has processes.
-
-/// The resources of a job that go when its last process is gone. The namespace goes first: it ends
-/// every process that might still use the rest.
-#[derive(Debug)]
-pub(crate) struct JobResources {
-    namespace: Option<PidNamespace>,
-    sandbox: SandboxResources,
-}
-
-/// The description of a job's resources that lets the next server take them over. Their files are
-/// held beside it.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(crate) struct SavedResources {
-    /// The first process of the job's pid namespace.
-    init: Option<i32>,
-    cgroup: Option<SavedCgroup>,
-    pub(crate) scratch: Option<SavedPath>,
-    /// The placeholders in each workspace that has a guard.
-    placeholders: Vec<Vec<SavedPath>>,
-}
-
-impl SavedResources {
-    pub(crate) const fn cgroup(&self) -> Option<&SavedCgroup> {
-        self.cgroup.as_ref()
-    }
-}
-
-impl JobResources {
-    /// Describes the resources for the next server.
-    pub(crate) fn save(&self) -> SavedResources {
-        let files = self.sandbox.files.as_ref();
-        let view = files.and_then(|files| files.view.as_ref());
-        SavedResources {
-            init: self.init().map(|pid| pid.as_raw_nonzero().get()),
-            cgroup: self.cgroup().map(JobCgroup::save),
-            scratch: files.map(|files| files.scratch.path().into()),
-            placeholders: view.map(|view| view.protected_files.save()).unwrap_or_default(),
-        }
-    }
-
-    /// Returns the files that the keeper holds for the resources. A new pidfd of the namespace's
-    /// init is put into `init`.
-    pub(crate) fn files<'a>(
-        &'a self,
-        init: &'a mut Option<OwnedFd>,
-    ) -> Result<Vec<(FileRole, BorrowedFd<'a>)>, Errno> {
-        let mut all = Vec::new();
-        if let Some(namespace) = &self.namespace {
-            all.push((FileRole::Lifeline, namespace.lifeline()));
-            let init: &'a OwnedFd = init.insert(namespace.open_init()?);
-            all.push((FileRole::Init, init.as_fd()));
-        }
-        let files = self.sandbox.files.as_ref();
-        if let Some(view) = files.and_then(|files| files.view.as_ref()) {
-            let roots = view.protected_files.locked_roots();
-            all.extend(roots.map(|root| (FileRole::Workspace, root)));
-        }
-        Ok(all)
-    }
-
-    /// Takes over the resources of a job that an earlier server started. `take_file` returns the
-    /// next file with a role. `None` if a file is missing.
-    pub(crate) fn restore(
-        saved: SavedResources,
-        mut take_file: impl FnMut(FileRole) -> Option<OwnedFd>,
-        children: &Arc<Children>,
-        cgroups: &Cgroups,
-        reaper: &ScratchReaper,
-    ) -> Option<Self> {
-        let namespace = match saved.init {
-            None => None,
-            Some(init) => {
-                let init = Pid::from_raw(init).filter(|_| init > 0)?;
-                let pidfd = take_file(FileRole::Init)?;
-                let restored = RestoredInit { pidfd, _child: children.own_keeper_child(init) };
-                let lifeline = take_file(FileRole::Lifeline)?;
-                let handover = reaper.handover().clone();
-                Some(PidNamespace::restore(init, restored, lifeline, handover))
-            }
-        };
-        let cgroup = saved.cgroup.map(|cgroup| cgroups.restore_job(cgroup));
-        let guards = saved.placeholders.into_iter().map(|placeholders| {
-            let root = take_file(FileRole::Workspace)?;
-            Some((root, restore_paths(placeholders)))
-        });
-        let guards = guards.collect::<Option<Vec<_>>>()?;
-        let protected_files = ProtectedFiles::restore(guards, reaper.handover());
-        let files = saved.scratch.map(|path| SandboxFiles {
-            roots: Vec::new(),
-            temporary: PathBuf::new(),
-            view: Some(PrivateView::without_mounts(protected_files)),
-            scratch: Scratch::restore(path.into(), reaper),
-        });
-        Some(Self { namespace, sandbox: SandboxResources { cgroup, files } })
-    }
-}
-
-/// The pid that stands for processes that cannot be found by a number: they are not seen from this pid
-/// namespace, hand over to others faster than they are found, or cannot be read now.
-pub(crate) const HIDDEN_PID: u32 = 0;
-
-/// The presence of processes in a job's pid namespace, apart from its init, or in its cgroup.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Occupancy {
-    Empty,
-    /// There are processes, or they cannot be read now.
-    Occupied,
-    /// The job has neither, or the kernel gives no certain answer.
-    Unknown,
-}
-
-impl JobResources {
-    pub(crate) const fn new(namespace: Option<PidNamespace>, sandbox: SandboxResources) -> Self {
-        Self { namespace, sandbox }
-    }
-
-    /// Returns the first process of the job's pid namespace, to which its orphans pass.
-    pub(crate) fn init(&self) -> Option<Pid> {
-        self.namespace.as_ref().map(PidNamespace::init)
-    }
-
-    /// Returns the cgroup that the leader started in, if it got one of its own.
-    pub(crate) const fn cgroup(&self) -> Option<&JobCgroup> {
-        self.sandbox.cgroup()
-    }
-
-    /// Checks if any process is left. Correct only after the leader was reaped: before that, it
-    /// lives in the namespace and is not a child of the init.
-    pub(crate) fn occupancy(&self) -> Occupancy {
-        match (self.init().map(processes::children_of), self.cgroup()) {
-            (Some(Ok(children)), _) if children.is_empty() => Occupancy::Empty,
-            (Some(Ok(_)), _) => Occupancy::Occupied,
-            (Some(Err(error)), _) if processes::is_shortage(&error) => Occupancy::Occupied,
-            (None, Some(cgroup)) if cgroup.check_vacated() => Occupancy::Empty,
-            (None, Some(_)) => Occupancy::Occupied,
-            (Some(Err(_)) | None, _) => Occupancy::Unknown,
-        }
-    }
-
-    /// Returns the processes that the kernel lists in the job's cgroup, without the namespace's
-    /// init; empty once the kernel says that the cgroup is empty. Call it after the leader was
-    /// reaped.
-    ///
-    /// These processes exist although /proc may not show them, to this user or in this namespace.
-    /// [`HIDDEN_PID`] stands for those that have no pid here.
-    pub(crate) fn listed_processes(&self) -> Vec<u32> {
-        let Some(cgroup) = self.cgroup().filter(|cgroup| !cgroup.check_vacated()) else {
-            return Vec::new();
-        };
-        let init = self.init();
-        let pids = cgroup.member_pids().into_iter().filter(|pid| Some(*pid) != init);
-        let listed: Vec<u32> = pids.map(pid_number).collect();
-        // With an init in it a cgroup is never empty. The last other process may have ended by now.
-        if listed.is_empty() && init.is_none() && !cgroup.check_vacated() {
-            return vec![HIDDEN_PID];
-        }
-        listed
-    }
-
-    /// Kills every process by the method that reaches all of them at once, if there is one, and
-    /// returns the method.
-    pub(crate) fn kill_processes(&self) -> KillMethod {
-        if self.cgroup().is_some_and(|cgroup| cgroup.kill()) {
-            return KillMethod::Cgroup;
-        }
-        let Some(namespace) = &self.namespace else { return KillMethod::Walk };
-        namespace.end();
-        KillMethod::Namespace
-    }
-
-    pub(crate) const fn kill_method(&self) -> KillMethod {
-        match (self.cgroup(), &self.namespace) {
-            (Some(_), _) => KillMethod::Cgroup,
-            (None, Some(_)) => KillMethod::Namespace,
-            (None, None) => KillMethod::Walk,
-        }
-    }
-}
-
-/// The method that ends all processes of a tree at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KillMethod {
-    /// The kill file of its cgroup.
-    Cgroup,
-    /// The end of its pid namespace.
-    Namespace,
-    /// A walk through all processes, which ends them one by one.
-    Walk,
-}
-
-impl KillMethod {
-    /// Returns the name of the method.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Cgroup => "cgroup",
-            Self::Namespace => "namespace",
-            Self::Walk => "walk",
-        }
-    }
 }
 
 #[cfg(test)]

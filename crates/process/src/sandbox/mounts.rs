@@ -25,23 +25,25 @@ use rustix::mount::{
 };
 use rustix::process::fchdir;
 use rustix::stdio::stdin;
+use serde::{Deserialize, Serialize};
 
 use crate::confinement::SandboxProfile;
+use crate::wire::path_bytes;
 
 // The decision what a job sees and where it may write.
 
 /// One change to what a job sees. A later one covers an earlier one.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Mount {
     /// This directory, with everything below it, is writable.
-    Writable(PathBuf),
+    Writable(#[serde(with = "path_bytes")] PathBuf),
     /// A writable directory inside a writable one: it cannot be renamed, removed or replaced.
-    Pinned(PathBuf),
+    Pinned(#[serde(with = "path_bytes")] PathBuf),
     /// This file or directory cannot be written, renamed, removed or replaced, although its parent
     /// is writable.
-    ReadOnly(PathBuf),
+    ReadOnly(#[serde(with = "path_bytes")] PathBuf),
     /// An empty directory or file covers this one.
-    Hidden(PathBuf),
+    Hidden(#[serde(with = "path_bytes")] PathBuf),
     /// A directory of the job's own replaces the host's. It is writable.
     Private(BindMount),
     /// A file or directory of the host is readable inside a directory that is the job's own.
@@ -49,9 +51,11 @@ pub(crate) enum Mount {
 }
 
 /// A path, and the file or directory of the host that a job sees there.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct BindMount {
+    #[serde(with = "path_bytes")]
     pub(crate) place: PathBuf,
+    #[serde(with = "path_bytes")]
     pub(crate) source: PathBuf,
 }
 
@@ -770,12 +774,7 @@ mod tests {
         fn run(mut self, workspace: &[&str], test: &str) {
             let before = snapshot(&self.base);
             let reaper = ScratchReaper::default();
-            let root = ScratchRoot::create(
-                &self.base.join("tmp"),
-                &reaper,
-                &crate::children::Children::default(),
-            )
-            .unwrap();
+            let root = ScratchRoot::create(&self.base.join("tmp"), &reaper).unwrap();
             let _other = Scratch::create(root.path(), &reaper).unwrap();
             let scratch = Scratch::create(root.path(), &reaper).unwrap();
             scratch.directory("own").unwrap();

@@ -17,8 +17,6 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-use crate::children::Children;
-use crate::guardian;
 use crate::keeper::{HandoverFlag, KeeperClient, SCRATCH_FILE, SavedPath};
 use crate::sandbox::workspace::{self, open_directory};
 
@@ -40,19 +38,14 @@ pub struct ScratchRoot {
 
 impl ScratchRoot {
     /// Creates the directory below `temporary`, which may be shared by all users, and removes what
-    /// dead servers of the same user left there: first the processes that they recorded, then the
-    /// files. Blocks while such processes end.
+    /// dead servers of the same user left there.
     ///
     /// # Errors
     /// If it cannot be created, or if something in its place is not ours alone.
-    pub(crate) fn create(
-        temporary: &Path,
-        reaper: &ScratchReaper,
-        children: &Children,
-    ) -> io::Result<Self> {
+    pub(crate) fn create(temporary: &Path, reaper: &ScratchReaper) -> io::Result<Self> {
         let user = geteuid().as_raw();
         let around = temporary.canonicalize()?.join(format!("shellyard-{user}"));
-        remove_leftovers(&around, reaper, children);
+        remove_leftovers(&around, reaper);
         for _ in 0..ATTEMPTS {
             create_private_dir(&around)?;
             let path = around.join(format!("{PREFIX}{}", random_name()?));
@@ -77,13 +70,12 @@ impl ScratchRoot {
     pub(crate) fn create_kept(
         temporary: &Path,
         reaper: &ScratchReaper,
-        children: &Children,
         keeper: &KeeperClient,
     ) -> io::Result<Self> {
         if let Some(root) = Self::restore(reaper, keeper) {
             return Ok(root);
         }
-        let root = Self::create(temporary, reaper, children)?;
+        let root = Self::create(temporary, reaper)?;
         let note = serde_json::to_string(&SavedPath::from(root.path()))?;
         keeper.hold_noted_file(SCRATCH_FILE, &note, root.lock.as_fd())?;
         Ok(root)
@@ -230,15 +222,11 @@ impl ScratchReaper {
 }
 
 /// Removes the directories of dead servers: those without a lock.
-fn remove_leftovers(around: &Path, reaper: &ScratchReaper, children: &Children) {
+fn remove_leftovers(around: &Path, reaper: &ScratchReaper) {
     for entry in fs::read_dir(around).into_iter().flatten().flatten() {
         let is_one = entry.file_name().as_bytes().starts_with(PREFIX.as_bytes());
         let path = entry.path();
         if let (true, Some(lock)) = (is_one, lock(&path)) {
-            if !guardian::end_recorded(&path, children).is_empty() {
-                // While one of them is alive, the files that keep it from writing must stay.
-                continue;
-            }
             release_placeholders(&path);
             reaper.remove(LeftoverDir { path, _lock: Some(lock) });
         }
@@ -419,7 +407,7 @@ mod tests {
     use super::*;
 
     fn make_root(temporary: &Path) -> io::Result<ScratchRoot> {
-        ScratchRoot::create(temporary, &ScratchReaper::default(), &Children::default())
+        ScratchRoot::create(temporary, &ScratchReaper::default())
     }
 
     fn mode(path: &Path) -> u32 {

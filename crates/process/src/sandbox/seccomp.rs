@@ -11,6 +11,7 @@ use libc::{
     BPF_ABS, BPF_JA, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET, BPF_W, c_long,
 };
 use seccompiler::{BpfProgram, Error, apply_filter, sock_filter};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::confinement::{Backend, Confinement, NetworkAccess, SandboxProfile};
 use crate::load::ProbeError;
@@ -190,6 +191,31 @@ pub(crate) struct SeccompFilter {
     program: BpfProgram,
 }
 
+impl Serialize for SeccompFilter {
+    fn serialize<S: Serializer>(&self, output: S) -> Result<S::Ok, S::Error> {
+        let parts = |step: &sock_filter| (step.code, step.jt, step.jf, step.k);
+        output.collect_seq(self.program.iter().map(parts))
+    }
+}
+
+impl<'de> Deserialize<'de> for SeccompFilter {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        let steps = Vec::<(u16, u8, u8, u32)>::deserialize(input)?;
+        let step = |(code, jt, jf, k)| sock_filter { code, jt, jf, k };
+        Ok(Self { program: steps.into_iter().map(step).collect() })
+    }
+}
+
+/// Compiles a filter that refuses signals to these processes, and to those groups that are given as
+/// negative numbers, and nothing else.
+///
+/// # Errors
+/// As [`compile`].
+pub(crate) fn compile_signal_guard(protected: &[i32]) -> io::Result<SeccompFilter> {
+    let program = assemble(refuse_signals_to(protected)).ok_or(io::ErrorKind::Unsupported)?;
+    Ok(SeccompFilter { program })
+}
+
 /// Compiles the rules.
 ///
 /// # Errors
@@ -255,14 +281,14 @@ pub(crate) struct SeccompRules {
 }
 
 /// The sockets that a process may create.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SocketRules {
     pub(crate) network: NetworkSockets,
     pub(crate) unix: UnixSockets,
 }
 
 /// The sockets of families other than unix that a process may create.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum NetworkSockets {
     /// All that its user may create.
     Any,
@@ -273,22 +299,12 @@ pub(crate) enum NetworkSockets {
 }
 
 /// The unix sockets that a process may create.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum UnixSockets {
     Any,
     /// Connected pairs without names. A filter cannot see to which path a socket is connected, so
     /// no socket that could be connected is allowed.
     PairsOnly,
-}
-
-impl NetworkSockets {
-    /// All values, in the order of their numbers.
-    pub(crate) const ALL: [Self; 3] = [Self::Any, Self::OwnNamespace, Self::Refused];
-}
-
-impl UnixSockets {
-    /// All values, in the order of their numbers.
-    pub(crate) const ALL: [Self; 2] = [Self::Any, Self::PairsOnly];
 }
 
 impl SocketRules {
@@ -645,8 +661,12 @@ mod program_tests {
     fn rules() -> impl Strategy<Value = Vec<RefusedCall>> {
         let profile =
             prop::sample::select(SandboxProfile::WORDS.map(|(_, profile)| profile).to_vec());
-        let network = prop::sample::select(NetworkSockets::ALL.to_vec());
-        let unix = prop::sample::select(UnixSockets::ALL.to_vec());
+        let network = prop::sample::select(vec![
+            NetworkSockets::Any,
+            NetworkSockets::OwnNamespace,
+            NetworkSockets::Refused,
+        ]);
+        let unix = prop::sample::select(vec![UnixSockets::Any, UnixSockets::PairsOnly]);
         let sockets = (network, unix).prop_map(|(network, unix)| SocketRules { network, unix });
         let many = (5000..5600).chain([SERVER, -SERVER]).collect();
         let protected_pids = prop::sample::select(vec![vec![], vec![SERVER, 1, -SERVER], many]);

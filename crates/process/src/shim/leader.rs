@@ -1,0 +1,301 @@
+//! The job's first process, from its creation to its program.
+#![expect(unsafe_code, reason = "execve, dup2 and signal calls have no safe wrappers")]
+
+use std::convert::Infallible;
+use std::ffi::c_int;
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
+use std::ptr;
+
+use rustix::fs::{Mode, OFlags, open, openat};
+use rustix::io::{Errno, FdFlags, fcntl_setfd, read, retry_on_intr, write};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{
+    Pid, Resource, Rlimit, fchdir, getrlimit, ioctl_tiocsctty, setrlimit, setsid,
+};
+use rustix::thread::set_no_new_privs;
+
+use super::namespaces::{self, ForkResult, Isolation, KeeperIds};
+use super::plan::ShimPlan;
+use super::protocol::Role;
+use crate::confinement::Backend;
+use crate::sandbox::seccomp::SeccompFilter;
+use crate::sandbox::{mounts, restrictions, seccomp};
+use crate::shell::REPORT_FD;
+use crate::spawn_request::{SpawnFailure, SpawnStep};
+use crate::syscalls::{last_error, pointers};
+
+/// The files of a job as the server gave them.
+pub(super) type GivenFiles = Vec<(Role, OwnedFd)>;
+
+/// A first process that was created.
+#[derive(Debug)]
+pub(super) struct NewLeader {
+    pub(super) pid: Pid,
+    /// The pipe through which it reports a failure. It ends when the program runs.
+    pub(super) failure: OwnedFd,
+}
+
+/// Everything that a first process needs, prepared before it is created.
+#[derive(Debug)]
+struct LeaderSetup<'a> {
+    plan: &'a ShimPlan,
+    files: &'a GivenFiles,
+    standard: StandardFiles,
+    ruleset: Option<OwnedFd>,
+    /// Refuses signals to the shim, where numbers mean the same to the job.
+    guard: SeccompFilter,
+    /// The cgroup that it still has to enter.
+    cgroup: Option<BorrowedFd<'a>>,
+}
+
+/// Creates the first process of a job. Sets up the namespaces of this shim before, if it has its own.
+pub(super) fn start(
+    plan: &ShimPlan,
+    files: &GivenFiles,
+    cgroup: Option<BorrowedFd<'_>>,
+    ids: KeeperIds,
+) -> Result<NewLeader, SpawnFailure> {
+    let standard =
+        StandardFiles::open(plan, files).map_err(|errno| SpawnStep::Files.failed(errno))?;
+    if let Isolation::Namespaces(network) = plan.isolation {
+        namespaces::set_up(network, ids)?;
+        enter_view(plan, files, &standard)?;
+    }
+    let sandbox = &plan.request.sandbox;
+    // The ruleset must refer to what the job sees.
+    let ruleset = sandbox.file_rules().map(|rules| restrictions::build_ruleset(&rules)).transpose();
+    let ruleset = ruleset.map_err(|error| SpawnStep::Landlock.failed(error))?;
+    let guard = match (plan.isolation, sandbox.backend) {
+        (Isolation::None, Backend::Landlock | Backend::Seccomp) => {
+            // The shim leads a group of its own.
+            let own = rustix::process::getpid().as_raw_nonzero().get();
+            seccomp::compile_signal_guard(&[own, -own])
+        }
+        (Isolation::None | Isolation::Namespaces(_), _) => Ok(SeccompFilter::default()),
+    };
+    let guard = guard.map_err(|error| SpawnStep::Filter.failed(error))?;
+    let mut setup = LeaderSetup { plan, files, standard, ruleset, guard, cgroup: None };
+    let failed = |errno| SpawnStep::Clone.failed(errno);
+    let (failure, report) = pipe_with(PipeFlags::CLOEXEC).map_err(failed)?;
+    let forked = match cgroup.map(namespaces::fork_in_cgroup) {
+        Some(Ok(forked)) => forked,
+        Some(Err(_)) | None => {
+            setup.cgroup = cgroup;
+            namespaces::fork(Isolation::None).map_err(failed)?
+        }
+    };
+    match forked {
+        ForkResult::Child => {
+            let Err(failure) = setup.run();
+            if let Ok(bytes) = postcard::to_stdvec(&failure) {
+                retry_on_intr(|| write(&report, &bytes)).ok();
+            }
+            exit_now(1)
+        }
+        ForkResult::Parent(pid) => Ok(NewLeader { pid, failure }),
+    }
+}
+
+/// Reads the failure of a first process; `None` if it runs its program, or has ended before.
+pub(super) fn read_failure(pipe: &OwnedFd) -> Option<SpawnFailure> {
+    let mut bytes = [0; 64];
+    let length = retry_on_intr(|| read(pipe, &mut bytes)).ok()?;
+    postcard::from_bytes(bytes.get(..length).filter(|bytes| !bytes.is_empty())?).ok()
+}
+
+/// Makes the file system of a job in its own mount namespace, and enters its directory.
+fn enter_view(
+    plan: &ShimPlan,
+    files: &GivenFiles,
+    standard: &StandardFiles,
+) -> Result<(), SpawnFailure> {
+    standard.show_terminal().map_err(|errno| SpawnStep::Files.failed(errno))?;
+    mounts::apply_mounts(&plan.request.sandbox.mounts)
+        .map_err(|error| SpawnStep::Mounts.failed(error))?;
+    let directory = find(files, Role::Directory).ok_or(SpawnStep::Directory.failed(Errno::BADF))?;
+    mounts::enter_directory(directory, &plan.directory)
+        .map_err(|error| SpawnStep::EnterDirectory.failed(error))?;
+    mounts::mount_proc().map_err(|error| SpawnStep::Processes.failed(error))
+}
+
+fn find(files: &GivenFiles, role: Role) -> Option<BorrowedFd<'_>> {
+    files.iter().find(|(known, _)| *known == role).map(|(_, file)| file.as_fd())
+}
+
+impl LeaderSetup<'_> {
+    /// Runs all steps, in the new process.
+    fn run(&self) -> Result<Infallible, SpawnFailure> {
+        if self.plan.isolation == Isolation::None {
+            let directory = find(self.files, Role::Directory);
+            directory
+                .ok_or(Errno::BADF)
+                .and_then(fchdir)
+                .map_err(|errno| SpawnStep::Directory.failed(errno))?;
+        }
+        self.enter_cgroup()?;
+        setsid().map_err(|errno| SpawnStep::Session.failed(errno))?;
+        self.standard.take(self.files).map_err(|errno| SpawnStep::Files.failed(errno))?;
+        reset_signals().map_err(|errno| SpawnStep::Session.failed(errno))?;
+        self.restrict()?;
+        let request = &self.plan.request;
+        let (argv, env) = (pointers(&request.argv), pointers(&request.env));
+        // SAFETY: the request owns all strings, each NUL-terminated; `pointers` ends both arrays with
+        // a null pointer.
+        unsafe { libc::execve(request.path.as_ptr(), argv.as_ptr().cast(), env.as_ptr().cast()) };
+        // It returns only if it failed.
+        Err(SpawnStep::Program.failed(last_error()))
+    }
+
+    fn enter_cgroup(&self) -> Result<(), SpawnFailure> {
+        let Some(cgroup) = self.cgroup else { return Ok(()) };
+        let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+        let members = openat(cgroup, c"cgroup.procs", flags, Mode::empty());
+        let entered = members.and_then(|members| retry_on_intr(|| write(&members, b"0")));
+        entered.map(drop).map_err(|errno| SpawnStep::Cgroup.failed(errno))
+    }
+
+    /// Enters the sandbox: by Landlock if there is a ruleset, and by the seccomp filters last.
+    fn restrict(&self) -> Result<(), SpawnFailure> {
+        let ShimPlan { request, filters, max_tasks, open_files, .. } = self.plan;
+        let sandbox = &request.sandbox;
+        apply_open_file_limit(*open_files).map_err(|errno| SpawnStep::Limits.failed(errno))?;
+        restrictions::apply_limits(&sandbox.limits, *max_tasks)
+            .map_err(|error| SpawnStep::Limits.failed(error))?;
+        restrictions::drop_capabilities(sandbox.confinement.profile)
+            .map_err(|error| SpawnStep::Capabilities.failed(error))?;
+        if sandbox.backend == Backend::Nothing {
+            return Ok(());
+        }
+        set_no_new_privs(true).map_err(|errno| SpawnStep::Privileges.failed(errno))?;
+        if let Some(ruleset) = &self.ruleset {
+            restrictions::restrict_self(ruleset.as_fd())
+                .map_err(|errno| SpawnStep::Landlock.failed(errno))?;
+        }
+        seccomp::install(&self.guard)
+            .and_then(|()| seccomp::install(filters))
+            .map_err(|error| SpawnStep::Filter.failed(error))
+    }
+}
+
+/// Sets the limits of jobs: the shim may have more files open.
+fn apply_open_file_limit((current, maximum): (Option<u64>, Option<u64>)) -> Result<(), Errno> {
+    let own = getrlimit(Resource::Nofile).maximum;
+    let least = |limit: Option<u64>| match (limit, own) {
+        (Some(limit), Some(own)) => Some(limit.min(own)),
+        (limit, None) | (None, limit) => limit,
+    };
+    setrlimit(Resource::Nofile, Rlimit { current: least(current), maximum: least(maximum) })
+}
+
+/// The source of standard input, and of both outputs if they are not pipes of their own.
+///
+/// Opened before the sandbox applies: a job may not be able to open it by itself.
+#[derive(Debug)]
+enum StandardFiles {
+    Terminal(OwnedFd),
+    Nothing(OwnedFd),
+    Provided,
+}
+
+impl StandardFiles {
+    fn open(plan: &ShimPlan, files: &GivenFiles) -> Result<Self, Errno> {
+        let flags = OFlags::CLOEXEC | OFlags::NOCTTY;
+        match &plan.request.terminal {
+            Some(path) => open(path, flags | OFlags::RDWR, Mode::empty()).map(Self::Terminal),
+            None if find(files, Role::Stdin).is_none() => {
+                open(c"/dev/null", flags | OFlags::RDONLY, Mode::empty()).map(Self::Nothing)
+            }
+            None => Ok(Self::Provided),
+        }
+    }
+
+    /// Makes a terminal the standard input: the job finds it in its own /dev.
+    fn show_terminal(&self) -> Result<(), Errno> {
+        match self {
+            Self::Terminal(terminal) => duplicate_to(terminal.as_fd(), 0),
+            Self::Nothing(_) | Self::Provided => Ok(()),
+        }
+    }
+
+    /// Puts every file under the number that a program expects.
+    fn take(&self, files: &GivenFiles) -> Result<(), Errno> {
+        let stdout = find(files, Role::Stdout);
+        let pipes = [stdout, find(files, Role::Stderr).or(stdout)];
+        let (stdin, outputs) = match self {
+            Self::Terminal(terminal) => {
+                ioctl_tiocsctty(terminal)?;
+                (Some(terminal.as_fd()), [Some(terminal.as_fd()); 2])
+            }
+            Self::Nothing(null) => (Some(null.as_fd()), pipes),
+            Self::Provided => (find(files, Role::Stdin), pipes),
+        };
+        for (number, file) in (0..).zip([stdin].into_iter().chain(outputs)) {
+            duplicate_to(file.ok_or(Errno::BADF)?, number)?;
+        }
+        match find(files, Role::Report).map_or(Ok(()), |file| duplicate_to(file, REPORT_FD)) {
+            // So few files may be open that there is no such number: no report is better than no job.
+            Err(Errno::BADF) => Ok(()),
+            done => done,
+        }
+    }
+}
+
+/// Duplicates a file to this number, and keeps it open after `exec`. A file that had the number is
+/// closed.
+pub(super) fn duplicate_to(file: BorrowedFd<'_>, number: RawFd) -> Result<(), Errno> {
+    if file.as_raw_fd() == number {
+        // Copying it onto itself would change nothing, and `exec` would close it.
+        return fcntl_setfd(file, FdFlags::empty());
+    }
+    // SAFETY: only numbers that a new process is to start with are assigned; nobody owns those.
+    match unsafe { libc::dup2(file.as_raw_fd(), number) } {
+        -1 => Err(last_error()),
+        _ => Ok(()),
+    }
+}
+
+/// Ends this process at once, without flushing buffers or running destructors a second time.
+pub(super) fn exit_now(code: c_int) -> ! {
+    // SAFETY: this ends the process without running any more of its code.
+    unsafe { libc::_exit(code) }
+}
+
+/// Gives all signals their default disposition, and then unblocks them: programs start like that.
+fn reset_signals() -> Result<(), Errno> {
+    for signal in 1..=u64::BITS.cast_signed() {
+        // Two of them always have the default, and return an error.
+        set_default(signal);
+    }
+    unblock_signals()
+}
+
+/// The kernel's `struct sigaction` for the default: no handler, no flags, no mask. The C library
+/// refuses the two signals that it uses itself.
+fn set_default(signal: c_int) {
+    let default: [u64; 4] = [0; 4];
+    // SAFETY: the kernel reads only these bytes.
+    unsafe {
+        libc::syscall(
+            libc::SYS_rt_sigaction,
+            signal,
+            default.as_ptr(),
+            ptr::null_mut::<u64>(),
+            size_of::<u64>(),
+        )
+    };
+}
+
+fn unblock_signals() -> Result<(), Errno> {
+    let none: u64 = 0;
+    // SAFETY: the kernel reads only this set.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_rt_sigprocmask,
+            libc::SIG_SETMASK,
+            &raw const none,
+            ptr::null_mut::<u64>(),
+            size_of::<u64>(),
+        )
+    };
+    if done == 0 { Ok(()) } else { Err(last_error()) }
+}

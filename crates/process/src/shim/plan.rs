@@ -1,0 +1,78 @@
+//! Everything that a shim needs to start a job, as it is written into a file in memory: arguments and
+//! environment can be longer than a message.
+
+use std::fs::File;
+use std::io::{Read as _, Seek as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::time::Duration;
+use std::{fmt, io};
+
+use rustix::fs::{MemfdFlags, memfd_create};
+use serde::{Deserialize, Serialize};
+
+use super::namespaces::Isolation;
+use crate::sandbox::seccomp::SeccompFilter;
+use crate::spawn_request::SpawnRequest;
+use crate::wire::path_bytes;
+
+/// The description of a job for its shim.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct ShimPlan {
+    pub(crate) request: SpawnRequest,
+    pub(crate) filters: SeccompFilter,
+    /// The number of tasks that its user may have, if the kernel is to enforce it.
+    pub(crate) max_tasks: Option<u64>,
+    /// The soft and the hard limit on open files.
+    pub(crate) open_files: (Option<u64>, Option<u64>),
+    /// The full path of its working directory, without symlinks.
+    #[serde(with = "path_bytes")]
+    pub(crate) directory: PathBuf,
+    pub(crate) isolation: Isolation,
+    pub(crate) deadline: Option<Deadline>,
+    /// `true` if the input ends after the file that is there from the start.
+    pub(crate) ends_input: bool,
+    /// The text that the next server gets.
+    pub(crate) saved: String,
+}
+
+/// The time after which a job is ended, from the start of its first process, and the time from SIGTERM
+/// to SIGKILL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Deadline {
+    /// The time from the start of the first process.
+    pub timeout: Duration,
+    /// The time from SIGTERM to SIGKILL.
+    pub grace: Duration,
+}
+
+impl ShimPlan {
+    /// Writes the plan into a new file in memory.
+    pub(crate) fn to_file(&self) -> io::Result<OwnedFd> {
+        let bytes = postcard::to_stdvec(self).map_err(io::Error::other)?;
+        memory_file(&bytes)
+    }
+
+    /// Reads the plan from such a file.
+    pub(super) fn from_file(file: OwnedFd) -> io::Result<Self> {
+        let mut file = File::from(file);
+        file.rewind()?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        postcard::from_bytes(&bytes).map_err(io::Error::other)
+    }
+}
+
+/// Creates a file in memory with these bytes.
+pub(crate) fn memory_file(bytes: &[u8]) -> io::Result<OwnedFd> {
+    let mut file = File::from(memfd_create(c"shellyard", MemfdFlags::CLOEXEC)?);
+    file.write_all(bytes)?;
+    Ok(file.into())
+}
+
+/// Shows no arguments and no variables: they may be secret.
+impl fmt::Debug for ShimPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ShimPlan").field("deadline", &self.deadline).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,446 @@
+//! The shim process itself: one thread, one loop, until the tree is over and the server needs nothing
+//! more.
+#![expect(
+    unsafe_code,
+    reason = "closing inherited files and blocking signals have no safe wrappers"
+)]
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags};
+use rustix::process::{PidfdFlags, chdir, getpid, pidfd_open, set_child_subreaper, setsid};
+use rustix::thread::set_name;
+
+use super::ending::{Action, EndCause, Ending};
+use super::input::{InputProgress, InputQueue};
+use super::leader::{self, GivenFiles, duplicate_to, exit_now};
+use super::members::Members;
+use super::namespaces::{Isolation, KeeperIds};
+use super::plan::ShimPlan;
+use super::protocol::{LeaderExit, Order, Report, Role, ShimState, Stage};
+use crate::processes;
+use crate::spawn_request::SpawnFailure;
+use crate::syscalls::{self, ChildExit};
+use crate::wire::{self, Received};
+
+/// The first and the longest pause before processes are killed again that are still there.
+const FIRST_KILL_PAUSE: Duration = Duration::from_millis(5);
+const LONGEST_KILL_PAUSE: Duration = Duration::from_secs(1);
+
+/// The files of the keeper that a shim gets.
+#[derive(Debug)]
+pub(crate) struct ShimFiles<'a> {
+    /// The shim's end of its connection with servers.
+    pub(crate) socket: BorrowedFd<'a>,
+    /// Has an end once the keeper is gone.
+    pub(crate) lifeline: BorrowedFd<'a>,
+}
+
+/// Runs this process, which the keeper has just forked, as a shim. Never returns.
+pub(crate) fn run_shim(files: &ShimFiles<'_>, ids: KeeperIds) -> ! {
+    let code = match take_files(files) {
+        Ok((socket, lifeline)) => match Shim::start(socket, lifeline, ids) {
+            Some(mut shim) => shim.run(),
+            None => 1,
+        },
+        Err(_) => 1,
+    };
+    exit_now(code)
+}
+
+/// The numbers of the two files in a shim.
+const SOCKET: i32 = 3;
+const LIFELINE: i32 = 4;
+/// From here on a file has a number that is not overwritten.
+const FIRST_FREE: i32 = 5;
+
+/// Closes all other files of the keeper.
+fn take_files(files: &ShimFiles<'_>) -> Result<(OwnedFd, OwnedFd), Errno> {
+    let null = open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    let socket = rustix::io::fcntl_dupfd_cloexec(files.socket, FIRST_FREE)?;
+    let lifeline = rustix::io::fcntl_dupfd_cloexec(files.lifeline, FIRST_FREE)?;
+    for number in 0..=2 {
+        duplicate_to(null.as_fd(), number)?;
+    }
+    for (file, number) in [(&socket, SOCKET), (&lifeline, LIFELINE)] {
+        duplicate_to(file.as_fd(), number)?;
+    }
+    // The copies above are closed by number.
+    std::mem::forget((null, socket, lifeline));
+    // SAFETY: the keeper's values that own these files are never used or dropped in this process.
+    unsafe {
+        libc::syscall(libc::SYS_close_range, FIRST_FREE, u32::MAX, 0);
+        let own = |number| std::os::fd::FromRawFd::from_raw_fd(number);
+        let (socket, lifeline): (OwnedFd, OwnedFd) = (own(SOCKET), own(LIFELINE));
+        for file in [&socket, &lifeline] {
+            rustix::io::fcntl_setfd(file, rustix::io::FdFlags::CLOEXEC)?;
+        }
+        Ok((socket, lifeline))
+    }
+}
+
+/// The state of a shim.
+#[derive(Debug)]
+struct Shim {
+    socket: OwnedFd,
+    lifeline: OwnedFd,
+    signals: OwnedFd,
+    saved: String,
+    /// The files that are held for the next server.
+    held: GivenFiles,
+    members: Members,
+    input: InputQueue,
+    ending: Ending,
+    stage: Stage,
+    /// The pidfd of the first process.
+    leader: Option<OwnedFd>,
+    /// The pipe through which the first process reports a failure, until it runs its program.
+    failure: Option<OwnedFd>,
+    started: Instant,
+    peak_rss_bytes: u64,
+    is_over: bool,
+    is_released: bool,
+    /// `true` once the keeper is gone: then there is nobody to report to.
+    is_orphaned: bool,
+    outgoing: VecDeque<Report>,
+    kill_pause: Duration,
+}
+
+impl Shim {
+    /// Prepares this process, and starts the job that the first message describes; `None` if there is no
+    /// such message.
+    fn start(socket: OwnedFd, lifeline: OwnedFd, ids: KeeperIds) -> Option<Self> {
+        set_name(c"shellyard-shim").ok();
+        // A shim is reached by no signal of a terminal or a service manager.
+        setsid().ok();
+        set_child_subreaper(Some(getpid())).ok();
+        syscalls::block_all_signals();
+        let signals = syscalls::open_signal_file(&[libc::SIGCHLD]).ok()?;
+        let Ok(Received::Message(Order::Launch { roles }, files)) =
+            wire::receive(socket.as_fd(), RecvFlags::empty())
+        else {
+            return None;
+        };
+        let mut files = files.into_iter();
+        let plan = ShimPlan::from_file(files.next()?).ok()?;
+        let mut given: GivenFiles = roles.into_iter().zip(files).collect();
+        let cgroup = take(&mut given, Role::Cgroup);
+        let input = take(&mut given, Role::Input);
+        let is_init = plan.isolation != Isolation::None;
+        let grace = plan.deadline.map(|deadline| deadline.grace).unwrap_or_default();
+        let mut shim = Self {
+            socket,
+            lifeline,
+            signals,
+            saved: String::new(),
+            held: Vec::new(),
+            members: Members::new(is_init, cgroup),
+            input: new_input(&plan, &given, input),
+            ending: Ending::new(plan.deadline.map(|deadline| deadline.timeout), grace),
+            stage: Stage::Starting,
+            leader: None,
+            failure: None,
+            started: Instant::now(),
+            peak_rss_bytes: 0,
+            is_over: false,
+            is_released: false,
+            is_orphaned: false,
+            outgoing: VecDeque::new(),
+            kill_pause: FIRST_KILL_PAUSE,
+        };
+        let is_held =
+            |role: &Role| matches!(role, Role::StdoutReader | Role::StderrReader | Role::Report);
+        match leader::start(&plan, &given, shim.members.cgroup().map(OwnedFd::as_fd), ids) {
+            Ok(leader) => {
+                shim.members.leader = Some(leader.pid);
+                shim.leader = pidfd_open(leader.pid, PidfdFlags::empty()).ok();
+                shim.failure = Some(leader.failure);
+            }
+            Err(failure) => shim.fail(failure),
+        }
+        // The directory must not keep a file system busy; the terminal must be closed with the job.
+        chdir("/").ok();
+        if let Ok(null) = open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
+            duplicate_to(null.as_fd(), 0).ok();
+        }
+        shim.saved = plan.saved;
+        // The job's own ends are closed here: the outputs end with the job.
+        shim.held = given.into_iter().filter(|(role, _)| is_held(role)).collect();
+        Some(shim)
+    }
+
+    /// Runs until the tree is over and the server needs nothing more; returns the exit code.
+    fn run(&mut self) -> i32 {
+        loop {
+            self.check_start();
+            self.reap();
+            self.write_input();
+            self.look_at_clock();
+            self.send_reports();
+            if self.is_over && self.is_released {
+                return 0;
+            }
+            self.wait();
+            self.receive_orders();
+        }
+    }
+
+    fn wait(&mut self) {
+        let mut deadline = self.ending.next_deadline().filter(|_| !self.is_over);
+        if self.ending.is_killing() && !self.is_over {
+            deadline = Some(self.started.elapsed() + self.kill_pause);
+        }
+        let limit = deadline.map(|deadline| {
+            let left = deadline.saturating_sub(self.started.elapsed());
+            // Rounded up, so that the deadline has passed when the wait ends.
+            Timespec::try_from(left + Duration::from_millis(1))
+                .unwrap_or(Timespec { tv_sec: i64::from(i32::MAX), tv_nsec: 0 })
+        });
+        let wanted =
+            if self.outgoing.is_empty() { PollFlags::IN } else { PollFlags::IN | PollFlags::OUT };
+        let mut polled =
+            vec![PollFd::new(&self.signals, PollFlags::IN), PollFd::new(&self.socket, wanted)];
+        if !self.is_orphaned {
+            polled.push(PollFd::new(&self.lifeline, PollFlags::IN));
+        }
+        polled.extend(self.failure.as_ref().map(|pipe| PollFd::new(pipe, PollFlags::IN)));
+        let input = self.input.waits_for();
+        polled.extend(input.map(|file| PollFd::from_borrowed_fd(file, PollFlags::OUT)));
+        // Everything is checked after each wait anyway.
+        let ready = poll(&mut polled, limit.as_ref());
+        let is_lifeline_over =
+            ready.is_ok() && polled.get(2).is_some_and(|it| !it.revents().is_empty());
+        while syscalls::read_signal(self.signals.as_fd()).is_some() {}
+        if is_lifeline_over && !self.is_orphaned {
+            self.end_without_keeper();
+        } else if ready == Ok(0) && self.ending.is_killing() && !self.is_over {
+            self.members.kill();
+            self.kill_pause = (self.kill_pause * 2).min(LONGEST_KILL_PAUSE);
+        }
+    }
+
+    /// Ends the tree, because the keeper is gone.
+    fn end_without_keeper(&mut self) {
+        self.is_released = true;
+        self.is_orphaned = true;
+        let cause = EndCause::Order(String::new());
+        let now = self.started.elapsed();
+        self.ending.stop(libc::SIGKILL, Duration::ZERO, cause, now);
+        self.members.kill();
+    }
+
+    /// Looks whether the first process runs its program.
+    fn check_start(&mut self) {
+        let Some(pipe) = &self.failure else { return };
+        let mut polled = [PollFd::new(pipe, PollFlags::IN)];
+        if poll(&mut polled, Some(&Timespec::default())) != Ok(1) {
+            return;
+        }
+        let failure = leader::read_failure(pipe);
+        self.failure = None;
+        match failure {
+            Some(failure) => self.fail(failure),
+            None => {
+                self.stage = Stage::Running;
+                self.outgoing.push_back(Report::Started);
+            }
+        }
+    }
+
+    fn fail(&mut self, failure: SpawnFailure) {
+        self.stage = Stage::Failed(failure);
+        self.outgoing.push_back(Report::Failed(failure));
+    }
+
+    /// Reaps everything that has ended.
+    fn reap(&mut self) {
+        if self.is_over {
+            return;
+        }
+        let mut leader = None;
+        loop {
+            match syscalls::try_wait_any() {
+                Ok(Some((pid, exit))) => {
+                    self.peak_rss_bytes = self.peak_rss_bytes.max(exit.max_rss_bytes);
+                    self.kill_pause = FIRST_KILL_PAUSE;
+                    if Some(pid) == self.members.leader {
+                        leader = Some(exit);
+                    }
+                }
+                Ok(None) => break,
+                // There is no child: nothing can come back.
+                Err(_) => {
+                    self.is_over = true;
+                    break;
+                }
+            }
+        }
+        if let Some(exit) = leader {
+            self.leader_exited(exit);
+        }
+        if self.is_over {
+            self.outgoing.push_back(Report::Over(self.ending.note().clone()));
+        }
+    }
+
+    fn leader_exited(&mut self, exit: ChildExit) {
+        self.members.leader = None;
+        // A failure was written before the end.
+        self.check_start();
+        if matches!(self.stage, Stage::Failed(_)) {
+            return;
+        }
+        let own = processes::own_peak_bytes().unwrap_or(0);
+        let above_own = |bytes: u64| if bytes > own { bytes } else { 0 };
+        let exit = LeaderExit {
+            exit: ChildExit { max_rss_bytes: above_own(exit.max_rss_bytes), ..exit },
+            peak_rss_bytes: above_own(self.peak_rss_bytes),
+            is_over: self.is_over,
+        };
+        self.stage = Stage::Exited(exit);
+        self.ending.leader_exited();
+        self.outgoing.push_back(Report::LeaderExited(exit, self.ending.note().clone()));
+    }
+
+    fn write_input(&mut self) {
+        match self.input.write() {
+            InputProgress::Nothing => {}
+            InputProgress::Closed => self.outgoing.push_back(Report::InputClosed),
+            InputProgress::PieceWritten => {
+                let (_, total) = self.input.totals();
+                let report = Report::InputWritten { total, echo: self.input.echo() };
+                // One that was not sent yet says less.
+                self.outgoing.retain(|it| !matches!(it, Report::InputWritten { .. }));
+                self.outgoing.push_back(report);
+            }
+        }
+    }
+
+    fn look_at_clock(&mut self) {
+        if self.is_over {
+            return;
+        }
+        if let Some(action) = self.ending.time_passed(self.started.elapsed()) {
+            self.act(action);
+        }
+    }
+
+    fn act(&mut self, action: Action) {
+        self.outgoing.push_back(Report::Ending(self.ending.note().clone()));
+        match action {
+            Action::Signal(signal) => self.members.signal(signal),
+            Action::Kill => {
+                self.kill_pause = FIRST_KILL_PAUSE;
+                self.members.kill();
+            }
+        }
+    }
+
+    fn receive_orders(&mut self) {
+        loop {
+            match wire::receive(self.socket.as_fd(), RecvFlags::DONTWAIT) {
+                Ok(Received::Message(order, files)) => self.obey(order, files),
+                Ok(Received::Unknown) => {}
+                // Without an end on the other side there is nobody to report to; the lifeline tells.
+                Ok(Received::End) | Err(_) => return,
+            }
+        }
+    }
+
+    fn obey(&mut self, order: Order, files: Vec<OwnedFd>) {
+        match order {
+            Order::Launch { .. } => {}
+            Order::Attach => self.outgoing.push_back(Report::State(Box::new(self.state()))),
+            Order::Stop { signal, grace, cause } => {
+                if !self.is_over {
+                    let now = self.started.elapsed();
+                    let action = self.ending.stop(signal, grace, EndCause::Order(cause), now);
+                    self.act(action);
+                }
+            }
+            Order::Signal(signal) => {
+                if !self.is_over {
+                    self.members.signal(signal);
+                }
+            }
+            Order::Input => {
+                files.into_iter().for_each(|file| self.input.push(file));
+                self.write_input();
+            }
+            Order::EndInput => self.input.end(),
+            Order::Close(role) => self.held.retain(|(held, _)| *held != role),
+            Order::Release => {
+                self.is_released = true;
+                self.held.clear();
+            }
+        }
+    }
+
+    fn state(&self) -> ShimState {
+        let stage = match self.stage {
+            Stage::Exited(exit) => Stage::Exited(LeaderExit { is_over: self.is_over, ..exit }),
+            stage @ (Stage::Starting | Stage::Failed(_) | Stage::Running) => stage,
+        };
+        let processes = self.leader.iter().flat_map(|_| [Role::ShimProcess, Role::LeaderProcess]);
+        ShimState {
+            saved: self.saved.clone(),
+            stage,
+            note: self.ending.note().clone(),
+            input: self.input.totals(),
+            is_input_open: self.input.is_open(),
+            roles: self.held.iter().map(|(role, _)| *role).chain(processes).collect(),
+        }
+    }
+
+    /// Sends what the server takes now. Never waits: what is left is sent later.
+    fn send_reports(&mut self) {
+        while let Some(report) = self.outgoing.front() {
+            match self.send(report) {
+                Err(Errno::WOULDBLOCK) => return,
+                // A report that cannot be sent now is not lost: the next server asks for everything.
+                Ok(()) | Err(_) => drop(self.outgoing.pop_front()),
+            }
+        }
+    }
+
+    fn send(&self, report: &Report) -> Result<(), Errno> {
+        let own = match report {
+            Report::Started | Report::State(_) => pidfd_open(getpid(), PidfdFlags::empty()).ok(),
+            _ => None,
+        };
+        let processes = own.iter().chain(&self.leader).map(OwnedFd::as_fd);
+        let files: Vec<BorrowedFd<'_>> = match report {
+            Report::Started => processes.collect(),
+            Report::State(_) => {
+                let held = self.held.iter().map(|(_, file)| file.as_fd());
+                held.chain(processes).collect()
+            }
+            _ => Vec::new(),
+        };
+        wire::send(self.socket.as_fd(), report, &files, SendFlags::DONTWAIT)
+    }
+}
+
+fn take(files: &mut GivenFiles, role: Role) -> Option<OwnedFd> {
+    let place = files.iter().position(|(known, _)| *known == role)?;
+    Some(files.swap_remove(place).1)
+}
+
+/// Creates the queue of the job's input: for a terminal, through our side of it.
+fn new_input(plan: &ShimPlan, given: &GivenFiles, first: Option<OwnedFd>) -> InputQueue {
+    let is_terminal = plan.request.terminal.is_some();
+    let role = if is_terminal { Role::StdoutReader } else { Role::StdinWriter };
+    let writer = given.iter().find(|(known, _)| *known == role);
+    let writer = writer.and_then(|(_, file)| file.try_clone().ok());
+    let mut input = InputQueue::new(writer, is_terminal);
+    first.into_iter().for_each(|file| input.push(file));
+    if plan.ends_input {
+        input.end();
+    }
+    input
+}

@@ -1,0 +1,117 @@
+//! The messages between the server and a shim.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::ending::EndingNote;
+use crate::spawn_request::SpawnFailure;
+use crate::stdio::EchoMode;
+use crate::syscalls::ChildExit;
+
+/// A message from the server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Order {
+    /// The first message: start the job. The file with the [`ShimPlan`](super::ShimPlan) is beside it,
+    /// and then the files with these roles.
+    Launch { roles: Vec<Role> },
+    /// A new server wants to know everything: the answer is [`Report::State`].
+    Attach,
+    /// End the tree: this signal, and after the grace period SIGKILL. The first cause counts; the signal
+    /// and the grace period of a later order replace those of an earlier one.
+    Stop { signal: i32, grace: Duration, cause: String },
+    /// Send this signal to every process.
+    Signal(i32),
+    /// Send the content of the file beside this message as input.
+    Input,
+    /// End the input after everything that was accepted.
+    EndInput,
+    /// The server has closed its copy of this file: close the other one.
+    Close(Role),
+    /// The server needs nothing more. The shim exits once the tree is over.
+    Release,
+}
+
+/// A message from a shim.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Report {
+    /// The job runs its program. Beside it are the pidfds of the shim and of the job's first process.
+    Started,
+    /// There is no job.
+    Failed(SpawnFailure),
+    /// The tree is being ended: a signal was sent for this cause.
+    Ending(EndingNote),
+    /// The first process has ended.
+    LeaderExited(LeaderExit, EndingNote),
+    /// No process of the job is left.
+    Over(EndingNote),
+    /// So many bytes of input were written since the start, the last ones with this echo.
+    InputWritten { total: u64, echo: EchoMode },
+    /// The answer to [`Order::Attach`], with the files of its roles beside it.
+    State(Box<ShimState>),
+    /// The job has closed its end of the input.
+    InputClosed,
+}
+
+/// The end of a job's first process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LeaderExit {
+    pub(crate) exit: ChildExit,
+    /// The largest resident set of any process of the job that has ended so far; 0 if it is not above
+    /// the shim's own.
+    pub(crate) peak_rss_bytes: u64,
+    /// `true` if no other process of the job was left.
+    pub(crate) is_over: bool,
+}
+
+/// Everything that the next server needs to know.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ShimState {
+    /// The text that the server gave with the launch.
+    pub(crate) saved: String,
+    pub(crate) stage: Stage,
+    pub(crate) note: EndingNote,
+    /// The bytes of input that were accepted, and those that were written.
+    pub(crate) input: (u64, u64),
+    /// `true` if the input takes more.
+    pub(crate) is_input_open: bool,
+    pub(crate) roles: Vec<Role>,
+}
+
+/// The progress of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Stage {
+    /// Its first process does not run its program yet.
+    Starting,
+    /// There is no job.
+    Failed(SpawnFailure),
+    Running,
+    /// The first process has ended; `is_over` is as of now.
+    Exited(LeaderExit),
+}
+
+/// The role of a file that the server gives to a shim, or gets from it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Role {
+    /// The working directory of the job.
+    Directory,
+    /// The job's ends of its standard files.
+    Stdin,
+    Stdout,
+    Stderr,
+    /// The server's ends, held for the next server: the outputs, or the terminal.
+    StdoutReader,
+    StderrReader,
+    /// The end of the input pipe that the shim writes to; for a terminal it is
+    /// [`Role::StdoutReader`].
+    StdinWriter,
+    /// The file with the exit codes of the last pipeline.
+    Report,
+    /// The input that is there from the start.
+    Input,
+    /// The directory of the job's cgroup.
+    Cgroup,
+    /// The pidfds of the shim and of the job's first process.
+    ShimProcess,
+    LeaderProcess,
+}
