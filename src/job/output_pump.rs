@@ -321,6 +321,7 @@ impl Pump {
                 self.keep(stream, &bytes);
             }
             let done = work(&mut self);
+            self.note_unstored(0);
             self.thread = PumpThread::Runtime;
             (self, done)
         };
@@ -360,18 +361,31 @@ impl Pump {
             }
             PipeRead::Bytes
         });
+        self.note_unstored(0);
         (read, self.taken - before)
     }
 
-    /// Reads bytes and adds them to the log.
+    /// Reads bytes and adds them to the log. If the server is killed in between, the next one knows that
+    /// bytes may be missing.
     fn read_bytes(&mut self, stream: Stream, mode: ReadMode, block: &mut Vec<u8>) -> PipeRead {
+        self.note_unstored(block.capacity());
         let read = self.pipes[stream as usize].read(mode, block);
+        self.note_unstored(block.len());
         match read {
             PipeRead::Bytes | PipeRead::Last => self.take(stream, block),
             PipeRead::Nothing => {}
             PipeRead::End => self.show_held(stream),
         }
         read
+    }
+
+    /// Notes for the next server how many bytes are only in the memory of this one: so many of the block,
+    /// and all that wait for the end of their line or for the disk.
+    fn note_unstored(&mut self, of_block: usize) {
+        let masked = self.masks.iter().flatten().map(LineMasker::held_bytes);
+        let unwritten = self.unwritten.iter().map(|(_, bytes)| bytes.len());
+        let bytes = masked.chain(unwritten).sum::<usize>() + of_block;
+        self.writer.note_unstored(bytes as u64);
     }
 
     /// Moves bytes from the pipe to the file of the log: a crash loses none of them, because they are
@@ -439,7 +453,9 @@ impl Pump {
     fn show_held(&mut self, stream: Stream) {
         if let Some(masks) = &mut self.masks {
             let held = masks[stream as usize].flush();
+            self.note_unstored(held.len());
             self.keep(stream, &held);
+            self.note_unstored(0);
         }
     }
 

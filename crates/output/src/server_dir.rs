@@ -227,7 +227,7 @@ impl FileId {
 }
 
 /// The longest name of a log: with the ending of a part, it fits into a file name.
-const MAX_NAME: usize = 220;
+pub(crate) const MAX_NAME: usize = 220;
 
 /// The end of the names of segments, as they were written and compressed.
 const RAW_ENDING: &str = ".log";

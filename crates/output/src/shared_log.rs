@@ -36,6 +36,9 @@ pub struct LogProgress {
     pub stderr_bytes: u64,
     /// Bytes that could not be kept. They have no offsets.
     pub dropped_bytes: u64,
+    /// `true` if fewer bytes may have been dropped: the server crashed, and nobody knows how many it
+    /// had taken from the job and not stored.
+    pub dropped_at_most: bool,
     /// The reason why bytes were dropped last.
     pub dropped_why: Option<DropReason>,
     /// Bytes that were stored and removed again, from the middle of the log. They have offsets.
@@ -352,6 +355,11 @@ impl SharedLog {
     /// `true` if only memory holds some bytes of a durable log.
     pub(crate) fn has_unstored(&self) -> bool {
         self.lock().content.iter_segments().any(|segment| segment.has_unstored())
+    }
+
+    /// The number of bytes of a durable log that only memory holds.
+    pub(crate) fn unstored_bytes(&self) -> u64 {
+        self.lock().content.iter_segments().map(|segment| segment.unstored_bytes()).sum()
     }
 
     /// Keeps the memory of a closed durable log for a while.

@@ -32,6 +32,7 @@ use crate::server_dir::{
     DirKind, DiskWatch, FileId, FilePart, LogName, ServerDir, SpillFileName, is_absent,
     remove_leftovers, unnamed_file,
 };
+use crate::unstored::{UnstoredBytes, UnstoredNote};
 
 /// Finished files that stay open after they were read.
 const OPEN_FILES: usize = 16;
@@ -73,6 +74,8 @@ struct SpillStore {
     closed: Mutex<ClosedMemory>,
     /// The writes of durable logs.
     disk: DiskWatch,
+    /// The bytes of durable logs that are in no file yet, if the next server is told of them.
+    unstored: Option<UnstoredBytes>,
     counters: Arc<Counters>,
 }
 
@@ -104,15 +107,22 @@ impl SpillDir {
 
     /// Creates files in `root` itself. Files of durable logs stay there when the server ends. The
     /// caller holds a lock that keeps other servers out of the directory. While `disk` is stuck,
-    /// memory takes the bytes of durable logs.
+    /// memory takes the bytes of durable logs. `unstored` tells the next server of bytes that no file
+    /// has when this one is killed.
     #[must_use]
     pub fn open_durable(
         root: impl Into<PathBuf>,
         counters: Arc<Counters>,
         disk: DiskWatch,
+        unstored: Option<UnstoredBytes>,
     ) -> Self {
         let store = SpillStore::new(root.into(), DirKind::Durable, counters);
-        Self { store: Arc::new(SpillStore { disk, ..store }) }
+        Self { store: Arc::new(SpillStore { disk, unstored, ..store }) }
+    }
+
+    /// The note about bytes of a durable log that are in no file yet.
+    pub(crate) fn unstored_note(&self, log: &LogName) -> Option<UnstoredNote> {
+        self.store.unstored.as_ref().map(|unstored| unstored.note_of(log))
     }
 
     /// The directory that holds the directories of all servers.
@@ -337,6 +347,7 @@ impl SpillStore {
             frames: Arc::default(),
             closed: Mutex::default(),
             disk: DiskWatch::default(),
+            unstored: None,
             counters,
         }
     }

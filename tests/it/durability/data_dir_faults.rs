@@ -10,7 +10,9 @@ use serde_json::json;
 
 use super::client::DurableClient;
 use super::disturbance::crash;
-use crate::harness::{Launch, TestServer, eventually, eventually_some, private_dir};
+use crate::harness::{
+    Launch, Sandbox, TestServer, eventually, eventually_some, private_dir, run_program, text,
+};
 
 /// A small file system for a data directory; unmounted on drop.
 #[derive(Debug)]
@@ -150,6 +152,49 @@ fn a_read_only_data_directory_stops_no_job_and_is_caught_up_later() {
     assert!(folders.iter().all(|folder| set_immutable(folder, false)), "they were ours");
     result.unwrap_or_else(|failure| std::panic::resume_unwind(failure));
     check_recovered(&mut server, running, "read-only");
+}
+
+#[test]
+fn what_a_crash_may_lose_on_a_full_disk_is_told_as_an_upper_bound() {
+    for tty in [false, true] {
+        let disk = DataDisk::new("40m");
+        let mut server = Launch::http().structured().data(&disk.data()).start();
+        let gate = |name: &str| format!("while [ ! -e {name} ]; do sleep 0.05; done");
+        let command = format!(
+            "stty -opost 2>/dev/null; echo begun; {}; seq 1000 3500; {}; echo end",
+            gate("more"),
+            gate("gate")
+        );
+        let arguments = json!({"command": command, "tty": tty, "wait_s": 0});
+        let job = server.call("run_command", arguments).ok().job();
+        server.wait_written(job, 6);
+        disk.fill();
+        fs::write(server.work().join("more"), "").expect("the gate opens");
+        // Memory has what the disk does not take.
+        let written = 6 + 2501 * 5;
+        server.wait_written(job, written);
+        crash(&server);
+        disk.clear();
+        let mut client = DurableClient::new(server.http().address());
+        fs::write(server.work().join("gate"), "").expect("the gate opens");
+        let status = client.wait_finished(job);
+        let (page, bytes) = client.read_all(job);
+        let lost = written + 4 - bytes.len() as u64;
+        assert!(lost > 0, "tty {tty}: the disk was full: {page}");
+        assert!(bytes.starts_with(b"begun\n1000\n") && bytes.ends_with(b"end\n"), "{page}");
+        assert_eq!(status["dropped_bytes"], lost, "tty {tty}: {status}");
+        let reason = (&status["dropped_why"], &status["dropped_at_most"]);
+        assert_eq!(reason, (&json!("server_crash"), &json!(true)), "tty {tty}");
+        let page =
+            client.call("read_output", &json!({"job": job, "cursor": "bytes:0"})).ok().text();
+        let remark = "of output may be missing (the server crashed before it was stored)";
+        assert!(page.contains("up to ") && page.contains(remark), "tty {tty}: {page}");
+        let url = format!("http://{}/mcp", server.http().address());
+        let words = ["logs", "--connect", &url, &job.to_string()];
+        let shown = text(&run_program(&Sandbox::new(), &words).stderr);
+        let line = "bytes may be missing: the server crashed here";
+        assert!(shown.contains("up to ") && shown.contains(line), "tty {tty}: {shown}");
+    }
 }
 
 #[test]
