@@ -79,7 +79,7 @@ impl DurableState {
         let opened = run_with_timeout(JOURNAL_READ_TIME, open).flatten();
         let (journal, jobs) = match opened {
             Ok(Ok(opened)) => opened,
-            // Jobs run without a record rather than not at all.
+            // Without its records nothing is known of the jobs. Others run rather than none.
             Ok(Err(error @ JournalError::Unusable { .. })) => {
                 events::journal_unusable(&error);
                 end_kept_processes(host);
@@ -374,6 +374,9 @@ async fn report_alive(keeper: KeeperClient, pause: Duration) {
 
 /// Logs each change of the journal's health.
 pub(super) async fn watch_journal(mut health: watch::Receiver<JournalHealth>) {
+    if *health.borrow() != JournalHealth::Healthy {
+        health.mark_changed();
+    }
     while health.changed().await.is_ok() {
         match &*health.borrow_and_update() {
             JournalHealth::Healthy => events::journal_recovered(),

@@ -126,7 +126,13 @@ impl ServerLock {
 
 fn open_lock_file(path: &Path) -> io::Result<File> {
     let mut options = Symlinks::Refuse.options();
-    let file = options.read(true).append(true).create(true).mode(0o600).open(path);
+    let file = match options.read(true).append(true).create(true).mode(0o600).open(path) {
+        // A file that can only be read can be locked all the same.
+        Err(error) if is_unwritable(&error) => {
+            Symlinks::Refuse.options().read(true).open(path).map_err(|_| error)
+        }
+        opened => opened,
+    };
     let file = file.map_err(explain_symlink_error)?;
     if file.metadata()?.is_file() {
         return Ok(file);

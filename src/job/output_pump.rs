@@ -227,9 +227,14 @@ impl Pump {
         self.actor.send(JobMsg::StreamsClosed);
         // Only after `StreamsClosed` was sent: it says more than the answer to the probe.
         drop(asker);
-        if self.writer.has_unstored() {
-            self.writer.wait_to_store().await;
-            self.store_rest().await;
+        // Memory has the only copy, which a crash would lose.
+        while self.writer.has_unstored() {
+            tokio::select! {
+                () = self.writer.wait_to_store() => {}
+                () = self.gate.wait_until_closed() => return drop(self.store_rest().await),
+            }
+            let Some(pump) = self.store_rest().await else { return };
+            self = pump;
         }
     }
 
@@ -365,8 +370,7 @@ impl Pump {
         (read, self.taken - before)
     }
 
-    /// Reads bytes and adds them to the log. If the server is killed in between, the next one knows that
-    /// bytes may be missing.
+    /// Reads bytes and adds them to the log. The next server is told if this one is killed in between.
     fn read_bytes(&mut self, stream: Stream, mode: ReadMode, block: &mut Vec<u8>) -> PipeRead {
         self.note_unstored(block.capacity());
         let read = self.pipes[stream as usize].read(mode, block);
@@ -379,13 +383,11 @@ impl Pump {
         read
     }
 
-    /// Notes for the next server how many bytes are only in the memory of this one: so many of the block,
-    /// and all that wait for the end of their line or for the disk.
+    /// Notes for the next server how many bytes only memory has: so many of the block, and all that wait.
     fn note_unstored(&mut self, of_block: usize) {
-        let masked = self.masks.iter().flatten().map(LineMasker::held_bytes);
-        let unwritten = self.unwritten.iter().map(|(_, bytes)| bytes.len());
-        let bytes = masked.chain(unwritten).sum::<usize>() + of_block;
-        self.writer.note_unstored(bytes as u64);
+        let masked = self.masks.iter().flatten().map(LineMasker::held_bytes).sum::<usize>();
+        let unwritten = self.unwritten.iter().map(|(_, bytes)| bytes.len()).sum::<usize>();
+        self.writer.note_unstored((masked + unwritten + of_block) as u64);
     }
 
     /// Moves bytes from the pipe to the file of the log: a crash loses none of them, because they are
@@ -453,7 +455,6 @@ impl Pump {
     fn show_held(&mut self, stream: Stream) {
         if let Some(masks) = &mut self.masks {
             let held = masks[stream as usize].flush();
-            self.note_unstored(held.len());
             self.keep(stream, &held);
             self.note_unstored(0);
         }

@@ -254,7 +254,7 @@ impl DurableWriter {
     fn open_file(&mut self, place: &WritePlace<'_>) -> Result<Arc<File>, DropReason> {
         let file = self.segment_file(place).map_err(|error| drop_reason(&error))?;
         self.write_positions(place)?;
-        file.open().map_err(|error| drop_reason(&error))
+        file.open_to_write().map_err(|error| drop_reason(&error))
     }
 
     /// The file of the segment, which is created with its first byte.

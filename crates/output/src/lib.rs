@@ -52,6 +52,7 @@ mod quota;
 mod read_memory;
 mod reader;
 mod recovery;
+mod removal;
 mod sections;
 mod segment;
 mod server_dir;

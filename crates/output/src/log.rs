@@ -207,10 +207,10 @@ impl LogWriter {
         }
     }
 
-    /// `true` if only memory holds some bytes of a durable log.
+    /// `true` if only memory holds some bytes of a durable log whose files are still wanted.
     #[must_use]
     pub fn has_unstored(&self) -> bool {
-        self.durable.is_some() && self.log.has_unstored()
+        self.durable.is_some() && !self.log.is_unwanted() && self.log.has_unstored()
     }
 
     /// Waits until it is time to store the bytes that only memory holds.

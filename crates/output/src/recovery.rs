@@ -18,8 +18,8 @@ use crate::index::{
 };
 use crate::log::{LogBounds, LogStorage, LogWriter};
 use crate::positions::{
-    POSITION_BYTES, PositionReader, PositionRecord, PositionWriter, ScanRange, ScannedSegment,
-    TimeRecord, scan_segment,
+    PositionReader, PositionRecord, PositionWriter, ScanRange, ScannedSegment, TimeRecord,
+    scan_segment,
 };
 use crate::reader::LogReader;
 use crate::segment::{LogSegment, SegmentContent, SegmentStore};
@@ -295,11 +295,7 @@ pub fn reopen_log(
     progress.open_line &= !past.ends_with_gap;
     let writer = match positions {
         None => PositionWriter::new(),
-        Some(file) => {
-            // Records without bytes would be in the way of the next ones.
-            file.open()?.set_len(past.count * POSITION_BYTES as u64)?;
-            PositionWriter::resume(file, past.count, past.stream)
-        }
+        Some(file) => PositionWriter::resume(file, past.count, past.stream),
     };
     // The first segment is never removed.
     let head = segments.pop_front().ok_or(io::ErrorKind::InvalidData)?;

@@ -112,6 +112,8 @@ pub(crate) struct SharedLog {
     facts: OnceLock<Box<LogFacts>>,
     /// `true` once the reports of tools in this log were counted.
     is_counted: AtomicBool,
+    /// `true` once the files of the log are not wanted any more.
+    is_unwanted: AtomicBool,
     quota: TenantQuota,
     /// `None` before the first byte, and for a short log that is closed.
     write_times: Mutex<Option<Box<WriteTimes>>>,
@@ -229,6 +231,7 @@ impl SharedLog {
             spill_dir,
             facts: OnceLock::new(),
             is_counted: AtomicBool::new(false),
+            is_unwanted: AtomicBool::new(false),
             quota,
             write_times: Mutex::default(),
         }
@@ -274,6 +277,15 @@ impl SharedLog {
     /// Marks the reports of tools in this log as counted. Returns `true` the first time.
     pub(crate) fn mark_counted(&self) -> bool {
         !self.is_counted.swap(true, Ordering::Relaxed)
+    }
+
+    /// Marks the files of the log as not wanted any more.
+    pub(crate) fn mark_unwanted(&self) {
+        self.is_unwanted.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_unwanted(&self) -> bool {
+        self.is_unwanted.load(Ordering::Relaxed)
     }
 
     /// The times at which the log grew. Locked for a moment at a time.

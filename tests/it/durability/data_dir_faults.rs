@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::client::DurableClient;
 use super::disturbance::crash;
@@ -217,11 +217,105 @@ fn a_data_directory_that_is_removed_stops_no_job() {
     next.assert_alive();
 }
 
+/// `true` if a file of the output directory has exactly these bytes.
+fn has_output(data: &Path, bytes: &[u8]) -> bool {
+    let files = fs::read_dir(data.join("output")).into_iter().flatten().flatten();
+    files.map(|file| fs::read(file.path())).any(|read| read.is_ok_and(|read| read == bytes))
+}
+
+/// Kills the server while its data directory cannot be written, and again once it can.
+#[track_caller]
+fn check_crash_while_unwritable(
+    data: &Path,
+    make_unwritable: impl Fn(),
+    make_writable: impl Fn(),
+    what: &str,
+) {
+    let mut server = Launch::http().structured().data(data).start();
+    let finished = server.start("echo finished; exit 3");
+    let running = server.start(RUNNING);
+    server.wait_written(running, 6);
+    eventually("the ending is recorded", || has_ending(data, finished));
+    make_unwritable();
+    crash(&server);
+    let mut client = DurableClient::new(server.http().address());
+    let check_known = |client: &mut DurableClient, when: &str| {
+        assert_eq!(client.status(finished)["exit_code"], 3, "{what}, {when}");
+        assert_eq!(client.read_all(finished).1, b"finished\n", "{what}, {when}");
+        assert_eq!(client.status(running)["state"], "running", "{what}, {when}");
+        assert_eq!(client.read_all(running).1, b"begun\n", "{what}, {when}");
+    };
+    check_known(&mut client, "unwritable");
+    server.expect_log("the journal cannot be written");
+    assert_eq!(server.metric("shellyard_journal_degraded"), 1.0, "{what}");
+    let run = |client: &mut DurableClient, command: &str, wait_s: u64| {
+        client.call("run_command", &json!({"command": command, "wait_s": wait_s})).ok().job()
+    };
+    let meanwhile = run(&mut client, "echo meanwhile; exit 4", 30);
+    let going_on = run(&mut client, &RUNNING.replace("begun", "another"), 0);
+    eventually("it has begun", || client.read_all(going_on).1 == b"another\n");
+    make_writable();
+    eventually(&format!("{what}: records are written again"), || {
+        server.metric("shellyard_journal_degraded") == 0.0
+    });
+    for output in [&b"meanwhile\n"[..], b"another\n"] {
+        eventually(&format!("{what}: the output is stored"), || has_output(data, output));
+    }
+    crash(&server);
+    check_known(&mut client, "writable again");
+    assert_eq!(client.status(meanwhile)["exit_code"], 4, "{what}");
+    assert_eq!(client.read_all(meanwhile).1, b"meanwhile\n", "{what}");
+    fs::write(server.work().join("gate"), "").expect("the gate opens");
+    for (job, output) in [(running, &b"begun\ndone\n"[..]), (going_on, b"another\ndone\n")] {
+        assert_eq!(client.wait_finished(job)["exit_code"], 11, "{what}");
+        let (page, bytes) = client.read_all(job);
+        assert_eq!((bytes, &page["gap_bytes"]), (output.to_vec(), &Value::Null), "{what}: {page}");
+    }
+}
+
+#[test]
+fn jobs_survive_a_crash_on_a_full_disk_and_are_recorded_again_later() {
+    let disk = DataDisk::new("40m");
+    let journal = disk.data().join("journal");
+    let fill = || {
+        // Without its reserve, and with a segment that is not complete, the next server needs room to
+        // go on with the journal.
+        eventually("the reserve is there", || fs::remove_file(journal.join("reserve")).is_ok());
+        fs::write(journal.join("000002.jsonl"), "").expect("ours");
+        disk.fill();
+    };
+    check_crash_while_unwritable(&disk.data(), fill, || disk.clear(), "full");
+}
+
+#[test]
+fn jobs_survive_a_crash_on_a_read_only_disk_and_are_recorded_again_later() {
+    let disk = DataDisk::new("40m");
+    let folders = ["journal", "output"].map(|name| disk.data().join(name));
+    if !set_immutable(&disk.data(), true) {
+        eprintln!("files cannot be made immutable here: not tried");
+        return;
+    }
+    assert!(set_immutable(&disk.data(), false), "it was ours");
+    // The pid file tells the test which process the server is.
+    let set = |is_immutable| {
+        assert!(folders.iter().all(|folder| set_immutable(folder, is_immutable)), "they are ours");
+    };
+    check_crash_while_unwritable(&disk.data(), || set(true), || set(false), "read-only");
+}
+
 #[test]
 fn a_start_on_a_read_only_disk_works_and_says_what_it_costs() {
     let disk = DataDisk::new("40m");
     disk.remount("ro");
     let mut server = Launch::http().structured().data(&disk.data()).start();
-    server.expect_log("no journal: jobs end with this server");
-    server.assert_alive();
+    server.expect_log("the journal cannot be written");
+    assert_eq!(server.run("echo there").ok().structured()["output"], "there\n");
+    disk.remount("rw");
+    eventually("records are written", || server.metric("shellyard_journal_degraded") == 0.0);
+    let known = server.run("echo known; exit 11").ok().job();
+    server.signal(Signal::TERM);
+    assert!(server.wait_exit().success());
+    let mut next = Launch::http().structured().data(&disk.data()).start();
+    let status = DurableClient::new(next.http().address()).status(known);
+    assert_eq!(status["exit_code"], 11, "{status}");
 }
