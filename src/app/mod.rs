@@ -11,6 +11,7 @@ mod reload;
 mod rules;
 mod runtime;
 mod serve;
+mod server_lock;
 #[cfg(feature = "otlp")]
 mod span_sender;
 mod start;

@@ -17,7 +17,7 @@ use crate::ids::TenantId;
 use crate::mcp::{
     DialectSettings, ExecuteDialectSettings, McpSettings, ServerName, ShellDialectSettings,
 };
-use crate::output::{Counters, DiskWatch, LogStorage, Quota, QuotaLimits, SpillDir};
+use crate::output::{Counters, DiskWatch, LogStorage, Quota, QuotaLimits, SpillDir, UnstoredBytes};
 use crate::process::{Host, JobConnectionDetector};
 use crate::service::{
     DEFAULT_LANE, LaneDefaults, LaneLimits, LiveSettings, PreviousServer, PumpGate, QueueLimits,
@@ -216,8 +216,8 @@ pub(super) enum OutputFiles {
     /// The files end with this server.
     OfThisServer,
     /// The files have the names of their jobs, and the next server finds them. They are on the disk
-    /// of the journal.
-    Named(DiskWatch),
+    /// of the journal, and the next server is told of bytes that they do not have.
+    Named { disk: DiskWatch, unstored: Option<UnstoredBytes> },
 }
 
 fn job_settings(
@@ -239,9 +239,9 @@ fn job_settings(
                 OutputFiles::OfThisServer => {
                     SpillDir::new(spill_dir(settings), Arc::clone(&counters))
                 }
-                OutputFiles::Named(disk) => {
+                OutputFiles::Named { disk, unstored } => {
                     let directory = settings.server.data_dir.join("output");
-                    SpillDir::open_durable(directory, Arc::clone(&counters), disk)
+                    SpillDir::open_durable(directory, Arc::clone(&counters), disk, unstored)
                 }
             },
         },

@@ -12,11 +12,12 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::durable::{self, DurableState, KeeperLink, ServerLock};
+use super::durable::{self, DurableState, KeeperLink};
 use super::error::AppError;
 use super::module_settings::{self, OutputFiles};
 use super::reload::{ReloadTargets, Reloader, report_ignored_keys};
 use super::runtime::{ShutdownTrigger, exit_without_cleanup, run_on_signal, shutdown_grace};
+use super::server_lock::ServerLock;
 use crate::cli::greeting::{self, ServedAt};
 use crate::client::{private_socket, private_socket_dir, remove_stale_sockets};
 use crate::config::{Changes, ConfigSources, Loaded, LogFormat, Settings};
@@ -83,14 +84,15 @@ impl App {
         report_ignored_keys(&loaded);
         let scratch = make_scratch_root(&host);
         let scratch_path = scratch.as_ref().map_or(Path::new(""), ScratchRoot::path);
-        let DurableState { numbers, tickets, journal, previous } = durable;
+        let DurableState { numbers, tickets, journal, unstored, previous } = durable;
         let mut settings = module_settings::service_settings(
             &loaded,
             &host,
             &sources.environment,
             scratch_path,
-            journal.as_ref().map_or(OutputFiles::OfThisServer, |journal| {
-                OutputFiles::Named(journal.disk().clone())
+            journal.as_ref().map_or(OutputFiles::OfThisServer, |journal| OutputFiles::Named {
+                disk: journal.disk().clone(),
+                unstored,
             }),
         )?;
         settings.job.journal = journal.clone();

@@ -9,13 +9,14 @@ use std::time::Duration;
 use clap::CommandFactory;
 use tokio::runtime::Handle;
 
-use super::durable::{self, DurableState, KeeperLink, ServerLock};
+use super::durable::{self, DurableState, KeeperLink};
 use super::error::AppError;
 use super::runtime::{
     ShutdownTrigger, Signals, build_client_runtime, build_server_runtime, check_log_thread,
     check_threads, limit_memory,
 };
 use super::serve::App;
+use super::server_lock::ServerLock;
 #[cfg(feature = "otlp")]
 use super::span_sender;
 use super::{connect, module_settings, rules};

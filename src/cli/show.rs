@@ -117,7 +117,10 @@ fn format_output(job: JobView<'_>) -> String {
     let lines = job.0["lines"].as_u64().unwrap_or_default();
     let unit = if lines == 1 { "line" } else { "lines" };
     let dropped = match job.0["dropped_bytes"].as_u64() {
-        Some(dropped) if dropped > 0 => format!(", {} not kept", format_short_size(dropped)),
+        Some(dropped) if dropped > 0 => {
+            let at_most = if job.0["dropped_at_most"] == true { "up to " } else { "" };
+            format!(", {at_most}{} not kept", format_short_size(dropped))
+        }
         Some(_) | None => String::new(),
     };
     format!("{lines} {unit}, {}{dropped}", format_short_size(bytes))

@@ -12,7 +12,6 @@ use tokio::sync::watch;
 use super::actor::JobActor;
 use super::handle::{JobHandle, JobPhase, JobStatus, SharedJob};
 use super::messages::Address;
-use super::standard_streams::MAX_UNWRITTEN;
 use super::start::{JobVariables, SharedJobSettings};
 use super::state::TreeRemains;
 use crate::ids::JobId;
@@ -102,16 +101,10 @@ pub fn restore_open_job(
     id: JobId,
     spec: JobSpec,
     status: JobStatus,
-    end: PreviousEnd,
     settings: &Arc<SharedJobSettings>,
 ) -> io::Result<(JobGuard, JobHandle)> {
-    let (mut writer, output) =
+    let (writer, output) =
         output::reopen_log(&settings.log, log_bounds(&spec, settings), log_name(id))?;
-    // Bytes of a terminal, and bytes in which secrets are masked, pass through the server's memory.
-    let is_read = spec.stdin == Stdin::Terminal || settings.mask.is_some();
-    if end == PreviousEnd::Crash && is_read && status.phase == JobPhase::Running {
-        writer.mark_crash_gap(MAX_UNWRITTEN);
-    }
     let is_running = status.phase == JobPhase::Running;
     let started = status.started;
     let ended_with = status.ending().map(|ending| TreeRemains::from_pids(&ending.survivors));
@@ -136,15 +129,6 @@ pub fn restore_finished_job(
     let output = output::open_closed_log(&settings.log, &bounds, &log_name(id), log);
     let (_, watching) = watch::channel(status);
     JobHandle::new(Arc::new(SharedJob::new(id, spec, watching, output)))
-}
-
-/// The way in which the previous server ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum PreviousEnd {
-    /// Everything that it had read was in its logs.
-    #[default]
-    Orderly,
-    Crash,
 }
 
 /// Creates the guard and the handle of a job that nothing was given to yet.

@@ -25,8 +25,8 @@ pub use handle::{
     measure_cpu,
 };
 pub use job_guard::{
-    JobGuard, PreviousEnd, accepted_record, create_job, ended_record, keep_name, log_name,
-    restore_finished_job, restore_open_job, starting_record,
+    JobGuard, accepted_record, create_job, ended_record, keep_name, log_name, restore_finished_job,
+    restore_open_job, starting_record,
 };
 pub use messages::PumpGate;
 pub use standard_streams::{InputError, InputReceipt, JobInput, KeyPress, PromptRule, StdinEnd};

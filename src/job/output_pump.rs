@@ -227,9 +227,14 @@ impl Pump {
         self.actor.send(JobMsg::StreamsClosed);
         // Only after `StreamsClosed` was sent: it says more than the answer to the probe.
         drop(asker);
-        if self.writer.has_unstored() {
-            self.writer.wait_to_store().await;
-            self.store_rest().await;
+        // Memory has the only copy, which a crash would lose.
+        while self.writer.has_unstored() {
+            tokio::select! {
+                () = self.writer.wait_to_store() => {}
+                () = self.gate.wait_until_closed() => return drop(self.store_rest().await),
+            }
+            let Some(pump) = self.store_rest().await else { return };
+            self = pump;
         }
     }
 
@@ -321,6 +326,7 @@ impl Pump {
                 self.keep(stream, &bytes);
             }
             let done = work(&mut self);
+            self.note_unstored(0);
             self.thread = PumpThread::Runtime;
             (self, done)
         };
@@ -360,18 +366,28 @@ impl Pump {
             }
             PipeRead::Bytes
         });
+        self.note_unstored(0);
         (read, self.taken - before)
     }
 
-    /// Reads bytes and adds them to the log.
+    /// Reads bytes and adds them to the log. The next server is told if this one is killed in between.
     fn read_bytes(&mut self, stream: Stream, mode: ReadMode, block: &mut Vec<u8>) -> PipeRead {
+        self.note_unstored(block.capacity());
         let read = self.pipes[stream as usize].read(mode, block);
+        self.note_unstored(block.len());
         match read {
             PipeRead::Bytes | PipeRead::Last => self.take(stream, block),
             PipeRead::Nothing => {}
             PipeRead::End => self.show_held(stream),
         }
         read
+    }
+
+    /// Notes for the next server how many bytes only memory has: so many of the block, and all that wait.
+    fn note_unstored(&mut self, of_block: usize) {
+        let masked = self.masks.iter().flatten().map(LineMasker::held_bytes).sum::<usize>();
+        let unwritten = self.unwritten.iter().map(|(_, bytes)| bytes.len()).sum::<usize>();
+        self.writer.note_unstored((masked + unwritten + of_block) as u64);
     }
 
     /// Moves bytes from the pipe to the file of the log: a crash loses none of them, because they are
@@ -440,6 +456,7 @@ impl Pump {
         if let Some(masks) = &mut self.masks {
             let held = masks[stream as usize].flush();
             self.keep(stream, &held);
+            self.note_unstored(0);
         }
     }
 

@@ -407,8 +407,6 @@ pub(super) async fn wait_until_waiting(tree: &Arc<ProcessTree>, log: &LogReader,
 
 /// The size of one read: no more than fits into a core's cache until it is written.
 const BLOCK_BYTES: usize = 64 * 1024;
-/// The most bytes of a job that were read and are not in its log yet.
-pub(super) const MAX_UNWRITTEN: u64 = BLOCK_BYTES as u64;
 /// Between two looks at a pipe that the runtime could not be told of.
 const SOON: Duration = Duration::from_millis(10);
 

@@ -13,6 +13,7 @@ use super::record::{JournalError, Record};
 use super::replay::{ReplayReport, read_journal};
 use super::segment::{self, create_directory, list_segments};
 use super::state::{JobStep, JournalState, RecordKey};
+use super::unopened::{JournalPlace, UnopenedJournal};
 use super::writer::{JournalWriter, start_writer};
 use crate::output::DiskWatch;
 use crate::setting_values::deserialize_word;
@@ -37,6 +38,17 @@ pub(super) struct Shared {
     pub(super) health: watch::Sender<JournalHealth>,
     pub(super) counters: Counters,
     pub(super) disk: DiskWatch,
+}
+
+impl Shared {
+    /// Publishes the health, if it has changed.
+    pub(super) fn publish(&self, health: JournalHealth) {
+        self.health.send_if_modified(|current| {
+            let is_changed = *current != health;
+            *current = health;
+            is_changed
+        });
+    }
 }
 
 /// The health of a journal.
@@ -85,8 +97,10 @@ impl Journal {
     /// Reads the journal in this directory, which is created if its parent exists, and starts the writer. Only one
     /// process may have a journal open; the caller holds the lock on the data directory.
     ///
+    /// A journal that can be read and not written is degraded until it can be written.
+    ///
     /// # Errors
-    /// If the directory cannot be read or written, or a later version has written it.
+    /// If the directory exists and cannot be read, or a later version has written it.
     pub fn open(dir: &Path, durability: Durability) -> Result<(Self, JournalState), JournalError> {
         Self::open_with(dir, durability, JournalSizes::DEFAULT)
     }
@@ -96,8 +110,16 @@ impl Journal {
         durability: Durability,
         sizes: JournalSizes,
     ) -> Result<(Self, JournalState), JournalError> {
-        create_directory(dir).map_err(|error| JournalError::unusable(dir, error))?;
-        let mut replay = read_journal(dir, &list_segments(dir)?)?;
+        let unusable = |error| JournalError::unusable(dir, error);
+        let numbers = match create_directory(dir) {
+            // What cannot be created is not there.
+            Err(_) if !dir.try_exists().map_err(unusable)? => Vec::new(),
+            created => {
+                created.map_err(unusable)?;
+                list_segments(dir)?
+            }
+        };
+        let mut replay = read_journal(dir, &numbers)?;
         let state = replay.read_state();
         let report = replay.report;
         let shared = Arc::new(Shared {
@@ -106,9 +128,15 @@ impl Journal {
             counters: Counters::default(),
             disk: DiskWatch::default(),
         });
-        let writer = JournalWriter::new(dir, durability, sizes, replay, Arc::clone(&shared))
-            .map_err(|error| JournalError::unusable(dir, error))?;
-        start_writer(writer).map_err(|error| JournalError::unusable(dir, error))?;
+        let place = JournalPlace::new(dir, durability, sizes);
+        let started = match JournalWriter::open(&place, &mut replay, Arc::clone(&shared)) {
+            Ok(writer) => start_writer(Arc::clone(&shared), || Some(writer)),
+            Err(error) => {
+                let unopened = UnopenedJournal::new(place, replay, &error, Arc::clone(&shared));
+                start_writer(Arc::clone(&shared), || unopened.wait())
+            }
+        };
+        started.map_err(unusable)?;
         Ok((Self { inner: Arc::new(Inner { shared, report }) }, state))
     }
 

@@ -9,7 +9,7 @@
 //!   stores the place of each live record, not the record itself.
 //! - **Failures.** When the disk is full, a reserve file is removed to make room. When that is not enough, or the
 //!   directory is read-only or gone, the journal is degraded: records wait in memory, within a bound, until it
-//!   can be written again. After a failed `fsync` the kernel may have forgotten what was written, so the journal
+//!   can be written again. A journal that is opened then is read, and begins in that state (`unopened.rs`). After a failed `fsync` the kernel may have forgotten what was written, so the journal
 //!   goes on in a new segment.
 
 mod handle;
@@ -17,6 +17,7 @@ mod record;
 mod replay;
 mod segment;
 mod state;
+mod unopened;
 mod writer;
 
 #[cfg(test)]

@@ -224,18 +224,34 @@ pub(super) enum SyncNew {
 }
 
 /// Creates a segment. `read_line` reads a live line; `false` if it cannot. Other segments stay as they are.
+/// A failed attempt leaves no file, which would take the last room of a disk.
 pub(super) fn create_segment(
     dir: &Path,
     number: u64,
+    live: &LiveRecords<LineSpan>,
+    read_line: impl FnMut(LineSpan, &mut Vec<u8>) -> bool,
+    sync: SyncNew,
+) -> io::Result<NewSegment> {
+    let temporary = temporary_path(&segment_path(dir, number));
+    let created = write_segment(dir, number, &temporary, live, read_line, sync);
+    if created.is_err() {
+        fs::remove_file(&temporary).ok();
+    }
+    created
+}
+
+fn write_segment(
+    dir: &Path,
+    number: u64,
+    temporary: &Path,
     live: &LiveRecords<LineSpan>,
     mut read_line: impl FnMut(LineSpan, &mut Vec<u8>) -> bool,
     sync: SyncNew,
 ) -> io::Result<NewSegment> {
     let path = segment_path(dir, number);
-    let temporary = temporary_path(&path);
     let mut options = Symlinks::Refuse.options();
     let options = options.read(true).write(true).create(true).truncate(true).mode(FILE_MODE);
-    let file = SegmentFile { file: options.open(&temporary)?, path, number, len: 0 };
+    let file = SegmentFile { file: options.open(temporary)?, path, number, len: 0 };
     let mut checkpoint = CheckpointWriter { file, piece: Vec::new(), records: 0 };
     let mut spans = Vec::new();
     let mut lost = 0;
@@ -257,9 +273,12 @@ pub(super) fn create_segment(
     if sync == SyncNew::BeforeUse {
         file.sync()?;
     }
-    fs::rename(&temporary, &file.path)?;
-    if sync == SyncNew::BeforeUse {
-        File::open(dir)?.sync_all()?;
+    fs::rename(temporary, &file.path)?;
+    if sync == SyncNew::BeforeUse
+        && let Err(error) = File::open(dir).and_then(|dir| dir.sync_all())
+    {
+        fs::remove_file(&file.path).ok();
+        return Err(error);
     }
     Ok(NewSegment { file, spans, lost })
 }

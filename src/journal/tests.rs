@@ -436,6 +436,45 @@ async fn records_wait_in_memory_while_the_journal_cannot_be_written() {
 }
 
 #[tokio::test]
+async fn a_journal_that_cannot_be_written_is_read_and_goes_on_once_it_can() {
+    let dir = tempfile::tempdir().unwrap();
+    write_segment(dir.path(), &encode(&sample_records()));
+    // After a second segment without a checkpoint a third one is needed, whose place is taken.
+    fs::write(segment_path(dir.path(), 2), "").unwrap();
+    let in_the_way = segment_path(dir.path(), 3).with_extension("jsonl.tmp");
+    fs::create_dir(&in_the_way).unwrap();
+    let (journal, state) = open(dir.path());
+    assert_eq!(state, JournalState::replay(sample_records()));
+    assert!(!journal.is_written());
+    for record in [accepted(job(50)), ended(job(50))] {
+        let result = journal.append(&record).written().await;
+        assert!(matches!(result, Err(JournalError::Degraded { is_kept: true, .. })), "{result:?}");
+    }
+    fs::remove_dir(&in_the_way).unwrap();
+    wait_for(&journal, |health| !matches!(health, JournalHealth::Degraded { .. })).await;
+    assert!(journal.close(Duration::from_secs(240)));
+    let records = sample_records().into_iter().chain([accepted(job(50)), ended(job(50))]);
+    assert_eq!(read_state(dir.path()), JournalState::replay(records));
+}
+
+#[tokio::test]
+async fn a_journal_that_appears_after_the_start_is_left_alone() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("disk/journal");
+    let (journal, state) = open(&dir);
+    assert_eq!(state, JournalState::default());
+    drop(journal.append(&accepted(job(50))));
+    write_segment(&dir, &encode(&sample_records()));
+    let was_not_read = |health: &JournalHealth| match health {
+        JournalHealth::Degraded { why } => why.contains("restart the server"),
+        JournalHealth::Healthy | JournalHealth::LowSpace => false,
+    };
+    wait_for(&journal, was_not_read).await;
+    assert!(journal.close(Duration::from_secs(240)));
+    assert_eq!(read_state(&dir), JournalState::replay(sample_records()));
+}
+
+#[tokio::test]
 async fn a_degraded_journal_keeps_a_bounded_number_of_records_and_prefers_endings() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("journal");

@@ -12,7 +12,7 @@ use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
 use rustix::io::Errno;
 
 use super::handle::{
-    Batch, Durability, JournalHealth, JournalSizes, QueuedRecord, Shared, WriterWork,
+    Batch, Counters, Durability, JournalHealth, JournalSizes, QueuedRecord, Shared, WriterWork,
     is_announcement,
 };
 use super::record::JournalError;
@@ -22,10 +22,11 @@ use super::segment::{
     list_segments, remove_segment,
 };
 use super::state::LiveRecords;
+use super::unopened::JournalPlace;
 use crate::private_files::Symlinks;
 
 /// The time between two attempts to leave the degraded state.
-const RETRY: Duration = Duration::from_secs(1);
+pub(super) const RETRY: Duration = Duration::from_secs(1);
 /// The time between two attempts to create the reserve again.
 const RESERVE_RETRY: Duration = Duration::from_secs(2);
 /// A journal that is opened with more bytes than this is rewritten if most of them are not live.
@@ -59,12 +60,43 @@ enum Condition {
 
 /// The records that wait for a journal that cannot be written.
 #[derive(Debug)]
-struct Degraded {
-    why: Arc<str>,
+pub(super) struct Degraded {
+    pub(super) why: Arc<str>,
     kept: Batch,
     /// `true` if nothing may be written to the present segment any more.
     must_rotate: bool,
-    last_attempt: Instant,
+    pub(super) last_attempt: Instant,
+}
+
+impl Degraded {
+    pub(super) fn new(why: &io::Error) -> Self {
+        Self {
+            why: why.to_string().into(),
+            kept: Batch::default(),
+            must_rotate: false,
+            last_attempt: Instant::now(),
+        }
+    }
+
+    /// Keeps the records of a batch for later, as far as there is room.
+    pub(super) fn keep(&mut self, batch: Batch, sizes: &JournalSizes, counters: &Counters) {
+        let Self { why, kept, .. } = self;
+        let mut rest = batch.lines.as_slice();
+        for mut record in batch.records {
+            let (line, after) = rest.split_at(rest.len().min(record.len as usize));
+            rest = after;
+            let bound = if is_announcement(&record.key) { sizes.kept / 2 } else { sizes.kept };
+            let is_kept = kept.lines.len() + line.len() <= bound;
+            record.send_result(Err(JournalError::Degraded { why: Arc::clone(why), is_kept }));
+            if is_kept {
+                kept.lines.extend_from_slice(line);
+                kept.records.push(record);
+            } else {
+                counters.lost.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        counters.kept_bytes.store(kept.lines.len() as u64, Ordering::Relaxed);
+    }
 }
 
 /// The reason why records are not durable.
@@ -75,24 +107,34 @@ struct CommitError {
 }
 
 impl JournalWriter {
-    /// Continues the last segment of a replay, or begins a new one if that is better or there is none.
-    pub(super) fn new(
-        dir: &Path,
-        durability: Durability,
-        sizes: JournalSizes,
-        replay: Replay,
+    /// Continues the last segment of a replay, or begins a new one if that is better or there is none. Takes
+    /// the live records out of the replay, unless it fails.
+    pub(super) fn open(
+        place: &JournalPlace,
+        replay: &mut Replay,
         shared: Arc<Shared>,
     ) -> io::Result<Self> {
-        let mut reserve = Reserve::find(dir, sizes.reserve);
+        let JournalPlace { dir, durability, sizes } = place.clone();
+        create_directory(&dir)?;
+        let mut reserve = Reserve::find(&dir, sizes.reserve);
         let live_bytes = replay.live_bytes();
-        let (segment, live) = match open_last(dir, &replay) {
-            Some(segment) => (segment?, replay.live),
-            None => begin_after(dir, replay, sync_new(durability), &mut reserve)?,
+        let mut earlier = list_segments(&dir).map_err(io::Error::other)?;
+        // A disk that was mounted meanwhile: its journal must not be replaced.
+        if earlier.last() > replay.segments.last().map(|last| &last.number) {
+            return Err(io::Error::other(
+                "it has segments that were not there when the server started; restart the server to read them",
+            ));
+        }
+        let segment = match open_last(&dir, replay) {
+            Some(Ok(segment)) => segment,
+            Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            // Somebody has removed it since it was read.
+            Some(Err(_)) | None => begin_after(&dir, replay, sync_new(durability), &mut reserve)?,
         };
-        let mut earlier = list_segments(dir).map_err(io::Error::other)?;
         earlier.retain(|number| *number < segment.number());
+        let live = std::mem::take(&mut replay.live);
         let writer = Self {
-            dir: dir.to_owned(),
+            dir,
             durability,
             sizes,
             segment,
@@ -104,6 +146,13 @@ impl JournalWriter {
             shared,
         };
         Ok(writer)
+    }
+
+    /// Continues with records that waited while the files could not be opened.
+    pub(super) fn with_kept(mut self, degraded: Degraded) -> Self {
+        self.condition = Condition::Degraded(degraded);
+        self.repair();
+        self
     }
 
     fn run(mut self) {
@@ -292,35 +341,18 @@ impl JournalWriter {
     /// Enters the degraded state with a batch that could not be committed.
     fn degrade(&mut self, error: &CommitError, batch: Batch) {
         self.count_error();
-        self.condition = Condition::Degraded(Degraded {
-            why: error.source.to_string().into(),
-            kept: Batch::default(),
-            must_rotate: error.must_rotate,
-            last_attempt: Instant::now(),
-        });
+        let degraded = Degraded::new(&error.source);
+        self.condition =
+            Condition::Degraded(Degraded { must_rotate: error.must_rotate, ..degraded });
         self.keep(batch);
         self.publish();
     }
 
     /// Keeps the records of a batch for later, as far as there is room.
     fn keep(&mut self, batch: Batch) {
-        let Condition::Degraded(Degraded { why, kept, .. }) = &mut self.condition else { return };
-        let mut rest = batch.lines.as_slice();
-        for mut record in batch.records {
-            let (line, after) = rest.split_at(rest.len().min(record.len as usize));
-            rest = after;
-            let bound =
-                if is_announcement(&record.key) { self.sizes.kept / 2 } else { self.sizes.kept };
-            let is_kept = kept.lines.len() + line.len() <= bound;
-            record.send_result(Err(JournalError::Degraded { why: Arc::clone(why), is_kept }));
-            if is_kept {
-                kept.lines.extend_from_slice(line);
-                kept.records.push(record);
-            } else {
-                self.shared.counters.lost.fetch_add(1, Ordering::Relaxed);
-            }
+        if let Condition::Degraded(degraded) = &mut self.condition {
+            degraded.keep(batch, &self.sizes, &self.shared.counters);
         }
-        self.shared.counters.kept_bytes.store(kept.lines.len() as u64, Ordering::Relaxed);
     }
 
     /// Tries to leave the degraded state, or to create the reserve again.
@@ -364,11 +396,7 @@ impl JournalWriter {
             Condition::Writable if self.reserve.is_there => JournalHealth::Healthy,
             Condition::Writable => JournalHealth::LowSpace,
         };
-        self.shared.health.send_if_modified(|current| {
-            let is_changed = *current != health;
-            *current = health;
-            is_changed
-        });
+        self.shared.publish(health);
     }
 }
 
@@ -381,12 +409,17 @@ impl Drop for EndOfWriter {
     }
 }
 
-/// Starts the thread.
-pub(super) fn start_writer(writer: JournalWriter) -> io::Result<()> {
-    let end = EndOfWriter(Arc::clone(&writer.shared));
+/// Starts the thread. `find_writer` may take as long as the files cannot be opened.
+pub(super) fn start_writer(
+    shared: Arc<Shared>,
+    find_writer: impl FnOnce() -> Option<JournalWriter> + Send + 'static,
+) -> io::Result<()> {
+    let end = EndOfWriter(shared);
     let run = move || {
         let _end = end;
-        writer.run();
+        if let Some(writer) = find_writer() {
+            writer.run();
+        }
     };
     std::thread::Builder::new().name("journal".to_owned()).spawn(run)?;
     Ok(())
@@ -400,13 +433,13 @@ fn open_last(dir: &Path, replay: &Replay) -> Option<io::Result<SegmentFile>> {
     (!is_mostly_garbage).then(|| SegmentFile::open(dir, *number, valid_len))
 }
 
-/// Begins a segment with the live records of a replay.
+/// Begins a segment with the live records of a replay, which then have their places in it.
 fn begin_after(
     dir: &Path,
-    replay: Replay,
+    replay: &mut Replay,
     sync: SyncNew,
     reserve: &mut Reserve,
-) -> io::Result<(SegmentFile, LiveRecords<LineSpan>)> {
+) -> io::Result<SegmentFile> {
     let number = replay.segments.last().map_or(1, |segment| segment.number + 1);
     let read_line = |span, line: &mut Vec<u8>| {
         let found = replay.line(span).filter(|line| is_whole_line(line));
@@ -420,9 +453,8 @@ fn begin_after(
         created => created,
     };
     let NewSegment { file, spans, .. } = created?;
-    let mut live = replay.live;
-    live.entries_mut().zip(spans).for_each(|(entry, span)| *entry = span);
-    Ok((file, live))
+    replay.live.entries_mut().zip(spans).for_each(|(entry, span)| *entry = span);
+    Ok(file)
 }
 
 const fn sync_new(durability: Durability) -> SyncNew {
@@ -527,10 +559,9 @@ mod tests {
             counters: Counters::default(),
             disk: DiskWatch::default(),
         });
-        let replay = read_journal(dir.path(), &[]).unwrap();
-        let durability = Durability::Group;
-        let mut writer =
-            JournalWriter::new(dir.path(), durability, SMALL, replay, Arc::clone(&shared)).unwrap();
+        let mut replay = read_journal(dir.path(), &[]).unwrap();
+        let place = JournalPlace::new(dir.path(), Durability::Group, SMALL);
+        let mut writer = JournalWriter::open(&place, &mut replay, Arc::clone(&shared)).unwrap();
         let null = File::options().read(true).write(true).open("/dev/null").unwrap();
         assert!(null.sync_data().is_err(), "this device must refuse to sync");
         writer.segment.file = null;

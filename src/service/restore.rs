@@ -21,9 +21,7 @@ use tokio::sync::watch;
 use super::admission::{AdmissionControl, open_allowed_dir};
 use crate::block_in_place;
 use crate::ids::{JobId, JobNumber, TenantId};
-use crate::job::{
-    self, JobGuard, JobHandle, JobPhase, JobStatus, JobTimes, PreviousEnd, SharedJobSettings,
-};
+use crate::job::{self, JobGuard, JobHandle, JobPhase, JobStatus, JobTimes, SharedJobSettings};
 use crate::journal::{
     EndedRecords, FreedNote, JobInputs, JournalState, QueuedJob, StoredJson, UnfinishedJob,
     restore_instant,
@@ -45,7 +43,6 @@ pub struct PreviousServer {
     pub processes: Vec<KeptProcess>,
     /// The jobs whose endings are missing in the audit log.
     pub without_ending: HashSet<AuditedJob>,
-    pub end: PreviousEnd,
     /// `true` if the journal was there and whole: output of other jobs can be removed.
     pub knows_all_jobs: bool,
 }
@@ -66,11 +63,11 @@ pub(super) fn restore_jobs(
     admission: &AdmissionControl,
     settings: &Arc<SharedJobSettings>,
 ) -> RestoredJobs {
-    let PreviousServer { jobs, processes, without_ending, end, .. } = previous;
+    let PreviousServer { jobs, processes, without_ending, .. } = previous;
     let JournalState { unfinished, finished, freed, .. } = jobs;
     let processes =
         processes.into_iter().map(|KeptProcess { name, process }| (name, process)).collect();
-    let mut restorer = Restorer { admission, settings, processes, without_ending, end };
+    let mut restorer = Restorer { admission, settings, processes, without_ending };
     let finished = finished.into_iter().filter_map(|job| restorer.restore_finished(job));
     let mut jobs: Vec<RestoredJob> = finished.collect();
     let unfinished = unfinished.into_iter().filter_map(|job| restorer.restore_unfinished(job));
@@ -85,7 +82,6 @@ struct Restorer<'a> {
     /// The processes that no job has taken over yet, by the names under which they are kept.
     processes: HashMap<String, Result<Process, String>>,
     without_ending: HashSet<AuditedJob>,
-    end: PreviousEnd,
 }
 
 impl Restorer<'_> {
@@ -165,7 +161,7 @@ impl Restorer<'_> {
         spec: JobSpec,
         status: JobStatus,
     ) -> Result<(JobGuard, JobHandle), JobHandle> {
-        let restored = job::restore_open_job(id, spec.clone(), status, self.end, self.settings);
+        let restored = job::restore_open_job(id, spec.clone(), status, self.settings);
         restored.map_err(|error| {
             events::job_not_restored(id, &error);
             let (guard, handle) = job::create_job(id, spec, None, None, self.settings);

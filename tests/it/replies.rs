@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::harness::{Launch, Marker, Reply, assert_nothing_null, eventually};
 
 /// Every field that the structured form may have.
-const FIELDS: [&str; 59] = [
+const FIELDS: [&str; 60] = [
     "job",
     "state",
     "outcome",
@@ -38,6 +38,7 @@ const FIELDS: [&str; 59] = [
     "gap_bytes",
     "dropped_bytes",
     "dropped_why",
+    "dropped_at_most",
     "removed_bytes",
     "truncated",
     "waiting_for_input",

@@ -16,8 +16,9 @@ use crate::counters::{Counters, DropReason, SpillOperation, Tier};
 use crate::positions::{PositionRecord, PositionWriter};
 use crate::segment::{LogSegment, SegmentStore};
 use crate::server_dir::{FilePart, LogName};
-use crate::shared_log::SharedLog;
+use crate::shared_log::{LogProgress, SharedLog};
 use crate::spill::{SpillDir, SpillFile};
+use crate::unstored::UnstoredNote;
 
 /// The part of a log's writer that only durable logs have.
 #[derive(Debug)]
@@ -26,6 +27,8 @@ pub(crate) struct DurableWriter {
     pub(crate) positions: PositionWriter,
     /// `false` once the kernel has refused to move bytes from the pipe to the file.
     pub(crate) can_splice: bool,
+    /// The note about bytes that are in no file yet; `None` if nobody keeps it for the next server.
+    unstored: Option<UnstoredNote>,
 }
 
 /// The place of the next byte of a durable log.
@@ -40,6 +43,22 @@ pub(crate) struct WritePlace<'a> {
     pub(crate) memory_bytes: usize,
 }
 
+/// The result of [`LogWriter::append_from`](crate::LogWriter::append_from).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AppendFrom {
+    /// This many bytes are in the log, and no longer in the pipe.
+    Moved {
+        /// The number of bytes.
+        bytes: usize,
+        /// The progress after them.
+        progress: LogProgress,
+    },
+    /// The pipe is empty, and nobody can write to it any more.
+    End,
+    /// These bytes cannot be moved. The caller reads them and calls [`LogWriter::append`](crate::LogWriter::append).
+    ReadInstead,
+}
+
 /// The result of [`DurableWriter::splice`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Spliced {
@@ -52,8 +71,30 @@ pub(crate) enum Spliced {
 }
 
 impl DurableWriter {
-    pub(crate) const fn new(name: LogName, positions: PositionWriter) -> Self {
-        Self { name, positions, can_splice: true }
+    pub(crate) const fn new(
+        name: LogName,
+        positions: PositionWriter,
+        unstored: Option<UnstoredNote>,
+    ) -> Self {
+        Self { name, positions, can_splice: true, unstored }
+    }
+
+    /// Notes that up to this many bytes are in no file yet.
+    pub(crate) fn note_unstored(&mut self, bytes: u64) {
+        if let Some(note) = &mut self.unstored {
+            if self.positions.is_written() {
+                note.forget_unrecorded();
+            }
+            note.set(&self.name, bytes);
+        }
+    }
+
+    /// The bytes that an earlier server noted. The note stays until the loss is recorded.
+    pub(crate) fn take_lost_bytes(&mut self) -> u64 {
+        self.unstored.as_mut().map_or(0, |note| {
+            note.keep_unrecorded();
+            note.bytes()
+        })
     }
 
     /// Stores the bytes in the file, and in memory while they are few. If the file does not take
@@ -213,7 +254,7 @@ impl DurableWriter {
     fn open_file(&mut self, place: &WritePlace<'_>) -> Result<Arc<File>, DropReason> {
         let file = self.segment_file(place).map_err(|error| drop_reason(&error))?;
         self.write_positions(place)?;
-        file.open().map_err(|error| drop_reason(&error))
+        file.open_to_write().map_err(|error| drop_reason(&error))
     }
 
     /// The file of the segment, which is created with its first byte.
@@ -314,9 +355,10 @@ impl DurableBytes {
         Self { file: None, copy: Some(Box::default()) }
     }
 
-    /// `true` if only memory holds some of the bytes.
-    pub(crate) fn has_unstored(&self) -> bool {
-        self.copy.as_ref().is_some_and(|copy| copy.in_file < copy.bytes.len() as u64)
+    /// The number of bytes that only memory holds.
+    pub(crate) fn unstored_bytes(&self) -> u64 {
+        let unstored = |copy: &MemoryCopy| (copy.bytes.len() as u64).saturating_sub(copy.in_file);
+        self.copy.as_deref().map_or(0, unstored)
     }
 
     /// `true` if the file holds all of the segment's bytes; `bytes` is their number.

@@ -29,7 +29,8 @@
 //! ```
 //!
 //! [`LogWriter::append_from`] moves bytes from a pipe to the file inside the kernel, so that a
-//! killed server loses none. The next server goes on with [`reopen_log`], or opens a finished log
+//! killed server loses none. Bytes that pass through memory are noted meanwhile ([`UnstoredBytes`]), so that
+//! the log has a gap only where some may be missing. The next server goes on with [`reopen_log`], or opens a finished log
 //! with [`open_closed_log`] and the [`ClosedLog`] that the last server recorded. Nothing is
 //! removed without [`LogReader::remove_files`].
 
@@ -51,12 +52,14 @@ mod quota;
 mod read_memory;
 mod reader;
 mod recovery;
+mod removal;
 mod sections;
 mod segment;
 mod server_dir;
 mod shared_log;
 mod spill;
 mod summary_scan;
+mod unstored;
 
 pub mod excerpt;
 pub mod json;
@@ -72,12 +75,11 @@ pub mod pattern {
 
 pub use compression::{CompressionTask, LogCompressor};
 pub use counters::{Counters, DropReason, SpillOperation, Tier};
+pub use durable_writer::AppendFrom;
 pub use export::{GzipError, Gzipped, LogRange, LogRangeRequest, RawReader, gzip};
 pub use index::{LostBytes, Stream};
 pub use line_scan::{ScanDeadline, ScanGuard};
-pub use log::{
-    AppendFrom, LogBounds, LogStorage, LogWriter, open_bounded_log, open_durable_log, open_log,
-};
+pub use log::{LogBounds, LogStorage, LogWriter, open_bounded_log, open_durable_log, open_log};
 pub use page::{
     FollowedStreams, Hole, HoleReason, LogPage, LogPiece, PageEnd, PageRequest, StartAt,
 };
@@ -94,6 +96,7 @@ pub use spill::SpillDir;
 pub use summary_scan::{
     StreamCounts, SummaryLimits, SummaryRequest, count_lines, count_lines_and_errors, summarize,
 };
+pub use unstored::UnstoredBytes;
 
 /// Runs the example in the README as a documentation test.
 #[cfg(doctest)]

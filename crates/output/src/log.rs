@@ -13,8 +13,8 @@ use tokio::time::sleep;
 use crate::Stream;
 use crate::counters::{DropReason, SpillOperation, Tier};
 use crate::durable_writer::{
-    DurableBytes, DurableWriter, PipeState, Spliced, StoredPrefix, WritePlace, drop_reason,
-    pipe_state, push_bounded, write_prefix,
+    AppendFrom, DurableBytes, DurableWriter, PipeState, Spliced, StoredPrefix, WritePlace,
+    drop_reason, pipe_state, push_bounded, write_prefix,
 };
 use crate::index::{GapKind, LogPosition, RECORD_BYTES, StreamRun};
 use crate::positions::{PositionRecord, PositionWriter};
@@ -78,24 +78,9 @@ pub fn open_durable_log(
     let segment =
         LogSegment::new(LogPosition::default(), SegmentStore::Durable(DurableBytes::new()), charge);
     let content = LogContent::new(Arc::new(segment));
-    let durable = DurableWriter::new(name, PositionWriter::new());
+    let note = settings.spill_dir.unstored_note(&name);
+    let durable = DurableWriter::new(name, PositionWriter::new(), note);
     LogWriter::open(settings, bounds, content, LogProgress::default(), Some(durable))
-}
-
-/// The result of [`LogWriter::append_from`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AppendFrom {
-    /// This many bytes are in the log, and no longer in the pipe.
-    Moved {
-        /// The number of bytes.
-        bytes: usize,
-        /// The progress after them.
-        progress: LogProgress,
-    },
-    /// The pipe is empty, and nobody can write to it any more.
-    End,
-    /// These bytes cannot be moved. The caller reads them and calls [`LogWriter::append`].
-    ReadInstead,
 }
 
 /// The only writer of a log. Dropping it closes the log.
@@ -222,10 +207,10 @@ impl LogWriter {
         }
     }
 
-    /// `true` if only memory holds some bytes of a durable log.
+    /// `true` if only memory holds some bytes of a durable log whose files are still wanted.
     #[must_use]
     pub fn has_unstored(&self) -> bool {
-        self.durable.is_some() && self.log.has_unstored()
+        self.durable.is_some() && !self.log.is_unwanted() && self.log.has_unstored()
     }
 
     /// Waits until it is time to store the bytes that only memory holds.
@@ -295,6 +280,24 @@ impl LogWriter {
         }
     }
 
+    /// Notes, for the next server, that up to `bytes` were or are being taken from the job and are not
+    /// in the log yet, beside those in the log that only memory holds. Call it before bytes are taken,
+    /// and again once they are in the log. If this server is killed meanwhile, the log has a gap.
+    pub fn note_unstored(&mut self, bytes: u64) {
+        if let Some(durable) = &mut self.durable {
+            durable.note_unstored(bytes + self.log.unstored_bytes());
+        }
+    }
+
+    /// Records the bytes that the last server noted and may not have stored.
+    pub(crate) fn record_noted_loss(&mut self) {
+        if let Some(durable) = &mut self.durable {
+            let lost = durable.take_lost_bytes();
+            self.mark_crash_gap(lost);
+            self.note_unstored(0);
+        }
+    }
+
     /// Records that the last server crashed here, and may have read up to this many bytes without
     /// storing them.
     pub fn mark_crash_gap(&mut self, max_bytes: u64) -> LogProgress {
@@ -314,6 +317,7 @@ impl LogWriter {
             self.segment.end_line(at);
         }
         self.now.dropped_bytes += bytes;
+        self.now.dropped_at_most |= why == DropReason::ServerCrash;
         self.now.dropped_why = Some(why);
         self.bounds.quota.counters().add_dropped(why, bytes);
         if let Some((durable, place)) = self.split_durable() {

@@ -196,17 +196,37 @@ pub(crate) struct PositionWriter {
     pending: Vec<PositionRecord>,
     /// The stream of the next byte by the last record, written or pending.
     stream: Stream,
+    /// `true` if records without bytes may follow those that count: they would be in the way of the next.
+    must_cut: bool,
 }
 
 impl PositionWriter {
     /// Writes the first record of a log.
     pub(crate) const fn new() -> Self {
-        Self { file: None, written: 0, last: None, pending: Vec::new(), stream: Stream::Stdout }
+        let stream = Stream::Stdout;
+        Self { file: None, written: 0, last: None, pending: Vec::new(), stream, must_cut: false }
     }
 
-    /// Goes on after this many records.
-    pub(crate) const fn resume(file: Arc<SpillFile>, written: u64, stream: Stream) -> Self {
-        Self { file: Some(file), written, last: None, pending: Vec::new(), stream }
+    /// Goes on after this many records. Others are removed, now or before the next bytes are written.
+    pub(crate) fn resume(file: Arc<SpillFile>, written: u64, stream: Stream) -> Self {
+        let pending = Vec::new();
+        let mut writer =
+            Self { file: Some(file), written, last: None, pending, stream, must_cut: true };
+        writer.cut().ok();
+        writer
+    }
+
+    fn cut(&mut self) -> io::Result<()> {
+        if self.must_cut
+            && let Some(file) = &self.file
+        {
+            let length = self.written * POSITION_BYTES as u64;
+            if file.length()? != length {
+                file.open_to_write()?.set_len(length)?;
+            }
+            self.must_cut = false;
+        }
+        Ok(())
     }
 
     /// Sets the stream of the byte at this offset.
@@ -262,7 +282,7 @@ impl PositionWriter {
 
     /// `true` if every record is in the file.
     pub(crate) const fn is_written(&self) -> bool {
-        self.pending.is_empty()
+        self.pending.is_empty() && !self.must_cut
     }
 
     /// Writes the pending records. On failure they stay pending.
@@ -270,6 +290,7 @@ impl PositionWriter {
         &mut self,
         make_file: impl FnOnce() -> io::Result<SpillFile>,
     ) -> io::Result<()> {
+        self.cut()?;
         if self.pending.is_empty() {
             return Ok(());
         }
@@ -280,7 +301,8 @@ impl PositionWriter {
         let records: Vec<[u8; POSITION_BYTES]> =
             self.pending.iter().map(PositionRecord::encode).collect();
         let at = self.written * POSITION_BYTES as u64;
-        let written = file.open().and_then(|file| file.write_all_at(records.as_flattened(), at));
+        let written =
+            file.open_to_write().and_then(|file| file.write_all_at(records.as_flattened(), at));
         file.counters().checked(SpillOperation::Write, written)?;
         self.written += records.len() as u64;
         self.last = self.pending.pop();
@@ -288,6 +310,10 @@ impl PositionWriter {
         Ok(())
     }
 }
+
+/// The most runs that memory takes if they cannot be written (2 MiB): enough for the log of one stream
+/// with 4 GB.
+const MAX_RUNS: usize = 64 * 1024;
 
 /// Bytes that are read at once.
 const BLOCK_BYTES: u64 = 64 * 1024;
@@ -310,7 +336,7 @@ pub(crate) struct ScanRange {
 }
 
 /// Reads a segment once. `read_at` fills a buffer with the bytes at an offset; `make_file` creates a
-/// file for runs that are too many for memory.
+/// file for runs that are too many for memory. While the disk cannot be written, memory takes more.
 ///
 /// # Errors
 /// If the bytes or the positions cannot be read, or the runs not written.
@@ -333,7 +359,11 @@ pub(crate) fn scan_segment(
         block.resize((end - offset) as usize, 0);
         read_at(offset, &mut block)?;
         scan.push(&block)?;
-        scan.index.move_overdue(&make_file)?;
+        if let Err(error) = scan.index.move_overdue(&make_file)
+            && scan.index.overdue().is_some_and(|runs| runs.len() > MAX_RUNS)
+        {
+            return Err(error);
+        }
     }
     // Gaps at the very end end the last line.
     scan.pass_records()?;

@@ -164,6 +164,7 @@ impl LogReader {
     /// Removes the files of a durable log as soon as nobody reads them any more. Without this they
     /// stay for the next server. Does nothing for a log that is not durable.
     pub fn remove_files(&self) {
+        self.log.mark_unwanted();
         for segment in self.log.segments() {
             segment.remove_files();
         }

@@ -18,8 +18,8 @@ use crate::index::{
 };
 use crate::log::{LogBounds, LogStorage, LogWriter};
 use crate::positions::{
-    POSITION_BYTES, PositionReader, PositionRecord, PositionWriter, ScanRange, ScannedSegment,
-    TimeRecord, scan_segment,
+    PositionReader, PositionRecord, PositionWriter, ScanRange, ScannedSegment, TimeRecord,
+    scan_segment,
 };
 use crate::reader::LogReader;
 use crate::segment::{LogSegment, SegmentContent, SegmentStore};
@@ -145,6 +145,8 @@ impl ClosedLog {
             open_line: self.open_line,
             stderr_bytes: self.end.2,
             dropped_bytes: self.dropped,
+            dropped_at_most: self.dropped_why == Some(DropReason::ServerCrash)
+                || self.gap_reasons.contains(&DropReason::ServerCrash),
             dropped_why: self.dropped_why,
             removed_bytes: self.removed,
             cut_bytes: 0,
@@ -217,6 +219,10 @@ pub fn open_closed_log(
     state: &ClosedLog,
 ) -> LogReader {
     let dir = &settings.spill_dir;
+    // What is missing of a closed log shows in the length of its files.
+    if let Some(mut note) = dir.unstored_note(name) {
+        note.set(name, 0);
+    }
     let positions = state.positions.then(|| Arc::new(dir.named_file(name, FilePart::Positions)));
     let plain = ClosedSegment::plain(state.end);
     let (head, tail) = state.segments.split_first().unwrap_or((&plain, &[]));
@@ -238,7 +244,8 @@ pub fn open_closed_log(
 }
 
 /// Opens the log of a running job of an earlier server, to go on at the end of its file. The
-/// progress is the same as after the last write. If there is no file, nothing was written.
+/// progress is the same as after the last write, and a gap stands for bytes that the last server may
+/// have taken and not stored. If there is no file, nothing was written.
 ///
 /// # Errors
 /// If a file exists and cannot be read.
@@ -284,20 +291,18 @@ pub fn reopen_log(
     let past = PastRecords::read(positions.as_deref(), progress.total_bytes)?;
     progress.dropped_bytes = past.dropped_bytes;
     progress.dropped_why = past.dropped_why;
+    progress.dropped_at_most = past.gaps.iter().any(|gap| gap.why == DropReason::ServerCrash);
     progress.open_line &= !past.ends_with_gap;
     let writer = match positions {
         None => PositionWriter::new(),
-        Some(file) => {
-            // Records without bytes would be in the way of the next ones.
-            file.open()?.set_len(past.count * POSITION_BYTES as u64)?;
-            PositionWriter::resume(file, past.count, past.stream)
-        }
+        Some(file) => PositionWriter::resume(file, past.count, past.stream),
     };
     // The first segment is never removed.
     let head = segments.pop_front().ok_or(io::ErrorKind::InvalidData)?;
     let content = LogContent::with_tail(head, segments, past.gaps);
-    let durable = DurableWriter::new(name, writer);
-    let (writer, reader) = LogWriter::open(settings, bounds, content, progress, Some(durable));
+    let note = dir.unstored_note(&name);
+    let durable = DurableWriter::new(name, writer, note);
+    let (mut writer, reader) = LogWriter::open(settings, bounds, content, progress, Some(durable));
     if let Some(last_output) = progress.last_output {
         let mut times = WriteTimes::restore(&past.times);
         if past.times.is_empty() {
@@ -306,6 +311,7 @@ pub fn reopen_log(
         }
         *reader.log.write_times() = Some(Box::new(times));
     }
+    writer.record_noted_loss();
     Ok((writer, reader))
 }
 

@@ -295,6 +295,12 @@ impl LineMasker {
         !self.held.is_empty()
     }
 
+    /// Returns the number of bytes that are held back.
+    #[must_use]
+    pub const fn held_bytes(&self) -> usize {
+        self.held.len()
+    }
+
     /// Returns the bytes that are held back: at the end of the stream, or if they must be visible
     /// now. A secret that this splits is not found.
     pub fn flush(&mut self) -> Vec<u8> {

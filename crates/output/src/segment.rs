@@ -177,11 +177,14 @@ impl LogSegment {
 
     /// `true` if only memory holds some bytes of this segment of a durable log.
     pub(crate) fn has_unstored(&self) -> bool {
+        self.unstored_bytes() > 0
+    }
+
+    /// The number of bytes of this segment of a durable log that only memory holds.
+    pub(crate) fn unstored_bytes(&self) -> u64 {
         match &self.lock().store {
-            SegmentStore::Durable(store) => store.has_unstored(),
-            SegmentStore::Memory(_) | SegmentStore::Spilled(_) | SegmentStore::Compressed(_) => {
-                false
-            }
+            SegmentStore::Durable(store) => store.unstored_bytes(),
+            SegmentStore::Memory(_) | SegmentStore::Spilled(_) | SegmentStore::Compressed(_) => 0,
         }
     }
 

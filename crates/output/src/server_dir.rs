@@ -166,6 +166,11 @@ pub(crate) fn is_absent(error: &io::Error) -> bool {
         || error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
 }
 
+/// `true` if the file may be there and cannot be written.
+pub(crate) fn is_read_only(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied)
+}
+
 fn open_dir(path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(open(path, flags, Mode::empty())?)
@@ -227,7 +232,7 @@ impl FileId {
 }
 
 /// The longest name of a log: with the ending of a part, it fits into a file name.
-const MAX_NAME: usize = 220;
+pub(crate) const MAX_NAME: usize = 220;
 
 /// The end of the names of segments, as they were written and compressed.
 const RAW_ENDING: &str = ".log";

@@ -36,6 +36,9 @@ pub struct LogProgress {
     pub stderr_bytes: u64,
     /// Bytes that could not be kept. They have no offsets.
     pub dropped_bytes: u64,
+    /// `true` if fewer bytes may have been dropped: the server crashed, and nobody knows how many it
+    /// had taken from the job and not stored.
+    pub dropped_at_most: bool,
     /// The reason why bytes were dropped last.
     pub dropped_why: Option<DropReason>,
     /// Bytes that were stored and removed again, from the middle of the log. They have offsets.
@@ -109,6 +112,8 @@ pub(crate) struct SharedLog {
     facts: OnceLock<Box<LogFacts>>,
     /// `true` once the reports of tools in this log were counted.
     is_counted: AtomicBool,
+    /// `true` once the files of the log are not wanted any more.
+    is_unwanted: AtomicBool,
     quota: TenantQuota,
     /// `None` before the first byte, and for a short log that is closed.
     write_times: Mutex<Option<Box<WriteTimes>>>,
@@ -226,6 +231,7 @@ impl SharedLog {
             spill_dir,
             facts: OnceLock::new(),
             is_counted: AtomicBool::new(false),
+            is_unwanted: AtomicBool::new(false),
             quota,
             write_times: Mutex::default(),
         }
@@ -271,6 +277,15 @@ impl SharedLog {
     /// Marks the reports of tools in this log as counted. Returns `true` the first time.
     pub(crate) fn mark_counted(&self) -> bool {
         !self.is_counted.swap(true, Ordering::Relaxed)
+    }
+
+    /// Marks the files of the log as not wanted any more.
+    pub(crate) fn mark_unwanted(&self) {
+        self.is_unwanted.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_unwanted(&self) -> bool {
+        self.is_unwanted.load(Ordering::Relaxed)
     }
 
     /// The times at which the log grew. Locked for a moment at a time.
@@ -352,6 +367,11 @@ impl SharedLog {
     /// `true` if only memory holds some bytes of a durable log.
     pub(crate) fn has_unstored(&self) -> bool {
         self.lock().content.iter_segments().any(|segment| segment.has_unstored())
+    }
+
+    /// The number of bytes of a durable log that only memory holds.
+    pub(crate) fn unstored_bytes(&self) -> u64 {
+        self.lock().content.iter_segments().map(|segment| segment.unstored_bytes()).sum()
     }
 
     /// Keeps the memory of a closed durable log for a while.

@@ -28,10 +28,12 @@ use tokio::time::timeout;
 
 use crate::counters::{Counters, SpillOperation};
 use crate::read_memory::{ClosedMemory, FrameCache, ReleaseMemory};
+use crate::removal::Removal;
 use crate::server_dir::{
     DirKind, DiskWatch, FileId, FilePart, LogName, ServerDir, SpillFileName, is_absent,
-    remove_leftovers, unnamed_file,
+    is_read_only, unnamed_file,
 };
+use crate::unstored::{UnstoredBytes, UnstoredNote};
 
 /// Finished files that stay open after they were read.
 const OPEN_FILES: usize = 16;
@@ -73,26 +75,13 @@ struct SpillStore {
     closed: Mutex<ClosedMemory>,
     /// The writes of durable logs.
     disk: DiskWatch,
+    /// The bytes of durable logs that are in no file yet, if the next server is told of them.
+    unstored: Option<UnstoredBytes>,
     counters: Arc<Counters>,
 }
 
 /// The finished files that were read recently, the newest at the back.
 type RecentFiles = VecDeque<(u64, Arc<File>)>;
-
-/// A removal, which may take as long as the disk takes.
-#[derive(Debug)]
-enum Removal {
-    /// One file, which is also closed here: on some file systems a close waits.
-    File { dir: Arc<ServerDir>, name: SpillFileName, _open: [Option<Arc<File>>; 2] },
-    /// An unnamed file, which is gone once it is closed.
-    Unnamed { _open: Arc<File> },
-    /// The directories of servers that no longer hold their lock.
-    Leftovers { root: PathBuf },
-    /// Files that an earlier server left in a durable directory.
-    Names { dir: Arc<ServerDir>, names: Vec<SpillFileName> },
-    /// All files of this server. Dropping the sender signals the end.
-    Everything { dir: Arc<ServerDir>, _done: Sender<()> },
-}
 
 impl SpillDir {
     /// Creates files in a directory below `root`. Failed operations are counted.
@@ -104,15 +93,22 @@ impl SpillDir {
 
     /// Creates files in `root` itself. Files of durable logs stay there when the server ends. The
     /// caller holds a lock that keeps other servers out of the directory. While `disk` is stuck,
-    /// memory takes the bytes of durable logs.
+    /// memory takes the bytes of durable logs. `unstored` tells the next server of bytes that no file
+    /// has when this one is killed.
     #[must_use]
     pub fn open_durable(
         root: impl Into<PathBuf>,
         counters: Arc<Counters>,
         disk: DiskWatch,
+        unstored: Option<UnstoredBytes>,
     ) -> Self {
         let store = SpillStore::new(root.into(), DirKind::Durable, counters);
-        Self { store: Arc::new(SpillStore { disk, ..store }) }
+        Self { store: Arc::new(SpillStore { disk, unstored, ..store }) }
+    }
+
+    /// The note about bytes of a durable log that are in no file yet.
+    pub(crate) fn unstored_note(&self, log: &LogName) -> Option<UnstoredNote> {
+        self.store.unstored.as_ref().map(|unstored| unstored.note_of(log))
     }
 
     /// The directory that holds the directories of all servers.
@@ -244,7 +240,8 @@ impl SpillDir {
         SpillFile::new(&self.store, number, SpillFileName::of_log(log, part), OpenState::default())
     }
 
-    /// Opens the file of a durable log to write on. `None` if there is no such file.
+    /// Opens the file of a durable log to write on. `None` if there is no such file. A file that can only be
+    /// read now is opened for writing when it is written.
     ///
     /// # Errors
     /// The system's error.
@@ -254,12 +251,20 @@ impl SpillDir {
         part: FilePart,
     ) -> io::Result<Option<SpillFile>> {
         let name = SpillFileName::of_log(log, part);
-        let file = match self.store.server_dir()?.open_file(&name, OFlags::RDWR, Mode::empty()) {
+        let dir = self.store.server_dir()?;
+        let opened = match dir.open_file(&name, OFlags::RDWR, Mode::empty()) {
+            Err(error) if is_read_only(&error) => {
+                dir.open_file(&name, OFlags::RDONLY, Mode::empty()).map(|file| (file, false))
+            }
+            opened => opened.map(|file| (file, true)),
+        };
+        let (file, can_write) = match opened {
             Err(error) if is_absent(&error) => return Ok(None),
             opened => opened?,
         };
         let id = FileId::from_regular_file(&file)?;
-        let open = OpenState { writing: Some(Arc::new(file)), id: Some(Box::new(id)) };
+        let writing = can_write.then(|| Arc::new(file));
+        let open = OpenState { writing, id: Some(Box::new(id)) };
         Ok(Some(SpillFile::new(&self.store, self.store.next_number(), name, open)))
     }
 
@@ -337,6 +342,7 @@ impl SpillStore {
             frames: Arc::default(),
             closed: Mutex::default(),
             disk: DiskWatch::default(),
+            unstored: None,
             counters,
         }
     }
@@ -420,27 +426,6 @@ impl SpillStore {
     }
 }
 
-impl Removal {
-    fn carry_out(self, counters: &Counters) {
-        let removed = match self {
-            Self::File { dir, name, _open } => dir.remove_file(&name),
-            Self::Unnamed { _open } => Ok(()),
-            Self::Leftovers { root } => remove_leftovers(&root),
-            Self::Names { dir, names } => {
-                names.iter().map(|name| dir.remove_file(name)).fold(Ok(()), io::Result::and)
-            }
-            Self::Everything { dir, .. } => dir.remove_everything(),
-        };
-        match removed {
-            // A file that is gone already is no error.
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                counters.add_spill_error(SpillOperation::Remove, &error);
-            }
-            Ok(()) | Err(_) => {}
-        }
-    }
-}
-
 /// A spill file; a reader holds it while it reads. Dropping it removes the file, unless the file
 /// belongs to a durable log that is still wanted.
 #[derive(Debug)]
@@ -489,8 +474,26 @@ impl SpillFile {
         if let Some(file) = self.store.recent_file(self.number) {
             return Ok(file);
         }
-        let file = self.dir()?.open_file(&self.name, OFlags::RDONLY, Mode::empty());
-        let file = match file {
+        let file = self.open_with(OFlags::RDONLY)?;
+        self.store.keep_open(self.number, Arc::clone(&file));
+        Ok(file)
+    }
+
+    /// Returns the file, open for writing also if that was not possible when its log was opened.
+    ///
+    /// # Errors
+    /// As [`SpillFile::open`].
+    pub(crate) fn open_to_write(&self) -> io::Result<Arc<File>> {
+        if let Some(file) = &lock(&self.open).writing {
+            return Ok(Arc::clone(file));
+        }
+        let file = self.open_with(OFlags::RDWR)?;
+        lock(&self.open).writing = Some(Arc::clone(&file));
+        Ok(file)
+    }
+
+    fn open_with(&self, flags: OFlags) -> io::Result<Arc<File>> {
+        let file = match self.dir()?.open_file(&self.name, flags, Mode::empty()) {
             Err(error) if is_absent(&error) => return Err(io::ErrorKind::NotFound.into()),
             opened => opened?,
         };
@@ -498,9 +501,7 @@ impl SpillFile {
         if **lock(&self.open).id.get_or_insert_with(|| Box::new(id)) != id {
             return Err(io::ErrorKind::NotFound.into());
         }
-        let file = Arc::new(file);
-        self.store.keep_open(self.number, Arc::clone(&file));
-        Ok(file)
+        Ok(Arc::new(file))
     }
 
     fn dir(&self) -> io::Result<Arc<ServerDir>> {

@@ -73,7 +73,8 @@ const FINISHED_LOG: usize = 500;
 #[test]
 fn a_finished_durable_log_takes_little_memory() {
     let folder = tempfile::tempdir().unwrap();
-    let spill_dir = SpillDir::open_durable(folder.path(), Arc::default(), DiskWatch::default());
+    let spill_dir =
+        SpillDir::open_durable(folder.path(), Arc::default(), DiskWatch::default(), None);
     let settings = LogStorage { memory_bytes: BLOCK, spill_dir };
     let bounds = LogBounds { keep: KeepOutput::All, quota: TenantQuota::unlimited() };
     let write = |number: usize, stream: Stream, bytes: &[u8]| {

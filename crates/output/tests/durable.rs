@@ -65,7 +65,7 @@ impl Store {
 
 fn storage(dir: &Path, memory_bytes: usize) -> LogStorage {
     let spill_dir =
-        SpillDir::open_durable(dir.join("output"), Arc::default(), DiskWatch::default());
+        SpillDir::open_durable(dir.join("output"), Arc::default(), DiskWatch::default(), None);
     LogStorage { memory_bytes, spill_dir }
 }
 
@@ -161,7 +161,8 @@ fn without_time(state: &ClosedLog) -> serde_json::Value {
 fn memory_takes_the_bytes_while_the_disk_is_stuck() {
     let mut store = Store::new(100);
     let disk = DiskWatch::default();
-    store.settings.spill_dir = SpillDir::open_durable(store.path(""), Arc::default(), disk.clone());
+    store.settings.spill_dir =
+        SpillDir::open_durable(store.path(""), Arc::default(), disk.clone(), None);
     let (mut writer, reader) = open_durable_log(&store.settings, everything(), name());
     assert!(writer.is_on_disk() && !writer.fits_memory(1));
     let stuck = disk.begin();
@@ -185,7 +186,8 @@ fn memory_takes_the_bytes_while_the_disk_is_stuck() {
 fn bytes_of_full_segments_are_stored_once_the_disk_answers() {
     let mut store = Store::new(100);
     let disk = DiskWatch::default();
-    store.settings.spill_dir = SpillDir::open_durable(store.path(""), Arc::default(), disk.clone());
+    store.settings.spill_dir =
+        SpillDir::open_durable(store.path(""), Arc::default(), disk.clone(), None);
     let ends = bounds(KeepOutput::Ends(20));
     let (mut writer, reader) = open_durable_log(&store.settings, ends, name());
     writer.append(Stream::Stdout, b"first");

@@ -422,6 +422,7 @@ const JOB_FIELDS: &[(&str, &str, &str)] = &[
     ("cpu_ms", "integer", "CPU time so far, or in all"),
     ("description", "string", "The submitter's description"),
     ("directory", "string", "Working directory"),
+    ("dropped_at_most", "boolean", "Fewer bytes may be missing: the server crashed"),
     ("dropped_bytes", "integer", "Output that could not be kept"),
     ("dropped_why", "string", "Why output was not kept"),
     ("elapsed_ms", "integer", "Run time so far, or in all"),

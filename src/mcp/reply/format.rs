@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::outcome::{KillNote, signal_name};
+use crate::output::LogProgress;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -22,6 +23,12 @@ pub(crate) fn thousands(number: u64) -> String {
 /// Formats a count, as `1 line` or `1,138 lines`.
 pub(crate) fn count(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", thousands(number), if number == 1 { one } else { many })
+}
+
+/// Formats a number of bytes that are missing of this output: `up to 64 KB` if nobody knows how many.
+pub(crate) fn lost_size(bytes: u64, output: &LogProgress) -> String {
+    let at_most = if output.dropped_at_most { "up to " } else { "" };
+    format!("{at_most}{}", size(bytes))
 }
 
 /// Formats a size, as `812 bytes`, `37 KB`, `1.4 MB` or `2.0 GB`.

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::format::{size, soon};
+use super::format::soon;
 use super::shown_output::{OutputEncoding, ShownOutput};
-use super::snapshot::{JobSnapshot, State};
+use super::snapshot::{JobSnapshot, State, lost_output};
 use crate::confinement::{Confinement, NetworkAccess};
 use crate::ids::JobId;
 use crate::outcome::{JobEnding, LimitKind, Outcome};
@@ -249,8 +249,7 @@ fn kept_output(ending: &JobEnding, output: &LogProgress) -> Option<String> {
         (Outcome::Limit { which }, 0) if which.is_output_limit() => {
             Some("log kept up to the limit".to_owned())
         }
-        (_, 0) => None,
-        (_, lost) => Some(format!("{} of output lost, the rest kept", size(lost))),
+        _ => lost_output(output).map(|lost| format!("{lost}, the rest kept")),
     }
 }
 

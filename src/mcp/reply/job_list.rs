@@ -7,10 +7,10 @@ use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 
 use super::budget::json_size;
-use super::format::{count, exact, kill_note, millis, rough, shorten_to_line, size, thousands};
+use super::format::{count, exact, kill_note, millis, rough, shorten_to_line, thousands};
 use super::shown_output::{OutputEncoding, ShownOutput, short_fields};
 use super::snapshot::{
-    JobSnapshot, SlotHolder, State, ending_text, position_text, verdict, why_queued,
+    JobSnapshot, SlotHolder, State, ending_text, lost_output, position_text, verdict, why_queued,
 };
 use crate::confinement::GrantedConfinement;
 use crate::ids::JobId;
@@ -200,8 +200,7 @@ pub(crate) fn list_line(
     client: Option<&JobClient>,
 ) -> String {
     let mut parts = state_parts(job);
-    let lost = job.output.lost_bytes();
-    parts.extend((lost > 0).then(|| format!("{} of output lost", size(lost))));
+    parts.extend(lost_output(&job.output));
     parts.extend(client.map(|client| format!("by {}", shorten_to_line(&client.display()))));
     parts.extend(description.map(shorten_to_line));
     parts.push(shorten_to_line(command));
@@ -392,6 +391,7 @@ pub(crate) fn job_fields(job: &JobSnapshot, shown: Option<&ShownOutput>) -> Json
     if let Some(why) = job.output.dropped_why {
         fields.put("dropped_why", why.word());
     }
+    fields.put_if(job.output.dropped_at_most, "dropped_at_most", true);
     let removed = job.output.removed_bytes + job.output.cut_bytes;
     fields.put_if(removed > 0, "removed_bytes", removed);
     fields.put_if(job.waits_for_input(), "waiting_for_input", true);

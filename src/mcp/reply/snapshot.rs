@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::format::{
-    bound, count, exact, kill_note, rough, shorten_to_line, size, soon, thousands,
+    bound, count, exact, kill_note, lost_size, rough, shorten_to_line, size, soon, thousands,
 };
 use super::shown_output::{OutputEncoding, ShownOutput};
 use crate::confinement::{Backend, Confinement, GrantedConfinement, NetworkAccess, SandboxProfile};
@@ -412,8 +412,9 @@ fn remarks(job: &JobSnapshot, shown: Option<&ShownOutput>) -> Vec<String> {
     remarks.extend(survivors_remark(&job.survivors));
     if job.output.dropped_bytes > 0 {
         let why = job.output.dropped_why.map(|why| dropped_why(why, job)).unwrap_or_default();
-        let dropped = size(job.output.dropped_bytes);
-        remarks.push(format!("{dropped} of output could not be kept{why}"));
+        let dropped = lost_size(job.output.dropped_bytes, &job.output);
+        let verb = if job.output.dropped_at_most { "may be missing" } else { "could not be kept" };
+        remarks.push(format!("{dropped} of output {verb}{why}"));
     }
     if job.output.removed_bytes > 0 {
         let removed = size(job.output.removed_bytes);
@@ -427,7 +428,7 @@ fn remarks(job: &JobSnapshot, shown: Option<&ShownOutput>) -> Vec<String> {
         remarks.push("no new output".to_owned());
     }
     if let Some(gap) = shown.map(|shown| shown.gap_bytes).filter(|gap| *gap > 0) {
-        remarks.push(format!("{} missing here", size(gap)));
+        remarks.push(format!("{} missing here", lost_size(gap, &job.output)));
     }
     remarks.extend(shown.and_then(encoding_remark));
     if let Some(bad) = shown.map(|shown| shown.bad_bytes).filter(|bad| *bad > 0) {
@@ -435,6 +436,12 @@ fn remarks(job: &JobSnapshot, shown: Option<&ShownOutput>) -> Vec<String> {
         remarks.push(format!("{bytes} not text, shown as \u{fffd} or ␀"));
     }
     remarks
+}
+
+/// Says how much of an output can no longer be read, if not all can.
+pub(super) fn lost_output(output: &LogProgress) -> Option<String> {
+    let lost = output.lost_bytes();
+    (lost > 0).then(|| format!("{} of output lost", lost_size(lost, output)))
 }
 
 /// Says why bytes were dropped, and whose limit it was.
@@ -448,7 +455,7 @@ fn dropped_why(reason: DropReason, job: &JobSnapshot) -> String {
             return format!(" (tenants.{}.max_stored reached)", job.job.tenant().name());
         }
         DropReason::Cut => "the file was cut by another program",
-        DropReason::ServerCrash => "at most; the server crashed before they were stored",
+        DropReason::ServerCrash => "the server crashed before it was stored",
     };
     format!(" ({why})")
 }

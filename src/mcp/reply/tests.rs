@@ -21,7 +21,7 @@ use crate::mcp::settings::ResultFormat;
 use crate::outcome::{JobEnding, KillNote, LimitKind, Outcome, ResourceUsage, StartError, StopBy};
 use crate::output::redaction::Redactor;
 use crate::output::summary::Summarizer;
-use crate::output::{LogProgress, LogSummary, PageEnd};
+use crate::output::{DropReason, LogProgress, LogSummary, PageEnd};
 use crate::service::{FindError, HoldingJobs, Liveness, QueuePosition, WaitsFor};
 use crate::spec::JobClient;
 
@@ -443,6 +443,15 @@ fn survivors_and_lost_output_are_in_the_verdict() {
         "exit 0 · 0.1s · job 7 · 12 KB of output could not be kept · 5 KB missing here · \
          1 byte not text, shown as \u{fffd} or ␀"
     );
+    job.output.dropped_why = Some(DropReason::ServerCrash);
+    job.output.dropped_at_most = true;
+    let gap = ShownOutput { gap_bytes: 12_000, ..output("", &[]) };
+    assert_eq!(
+        verdict(&job, Some(&gap)),
+        "exit 0 · 0.1s · job 7 · up to 12 KB of output may be missing (the server crashed before it was \
+         stored) · up to 12 KB missing here"
+    );
+    assert_eq!(job_fields(&job, None)["dropped_at_most"], true);
 }
 
 #[test]

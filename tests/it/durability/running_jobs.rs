@@ -186,6 +186,29 @@ fn a_terminal_survives_with_its_input_and_its_size() {
 }
 
 #[test]
+fn a_terminal_that_was_silent_at_a_crash_claims_no_loss() {
+    let masked = "[redact]\nat_write = true\n";
+    for config in ["", masked] {
+        let mut server = Launch::http().structured().config(config).start();
+        let command = format!("echo before; {GATE}; echo after; exit 7");
+        let job = submit(&mut server, json!({"command": command, "tty": true}));
+        server.wait_written(job, 8);
+        let mut client = client(&mut server);
+        for _ in 0..5 {
+            crash(&server);
+            let (page, bytes) = client.read_all(job);
+            assert_eq!(bytes, b"before\r\n", "{page}");
+            assert_eq!((&page["gap_bytes"], &page["dropped_bytes"]), (&Value::Null, &Value::Null));
+        }
+        open_gate(&server);
+        assert_eq!(client.wait_finished(job)["exit_code"], 7);
+        let (page, bytes) = client.read_all(job);
+        assert_eq!(bytes, b"before\r\nafter\r\n", "{page}");
+        assert_eq!((&page["gap_bytes"], &page["dropped_bytes"]), (&Value::Null, &Value::Null));
+    }
+}
+
+#[test]
 fn an_open_input_stays_open_until_it_is_closed() {
     let mut server = start();
     let job = server.start("cat; echo end");
