@@ -20,6 +20,7 @@ use crate::child_defaults::ChildDefaults;
 use crate::confinement::{Backend, Confinement, NetworkAccess, ResourceLimits};
 use crate::launch::EnvVariable;
 use crate::processes::ProcessTag;
+use crate::sandbox::kernel_settings;
 use crate::sandbox::mounts::Mount;
 use crate::sandbox::restrictions::{self, FileRules};
 use crate::sandbox::seccomp::{self, NetworkSockets, SeccompFilter, SeccompRules, SocketRules};
@@ -36,6 +37,8 @@ pub(crate) fn run(
     setup.unshare_files()?;
     setup.enter_cgroup()?;
     let standard = StandardFiles::open(setup)?;
+    kernel_settings::protect_kernel_settings(&setup.kernel_settings)
+        .map_err(|errno| SpawnStep::Mounts.failed(errno))?;
     become_leader(setup, &standard)?;
     execute(setup, ruleset)
 }
@@ -156,6 +159,8 @@ pub(crate) struct ChildSetup<'a> {
     /// Pointers to the variables in `request`, likewise.
     env: Vec<*mut c_char>,
     pub(crate) filters: Arc<SeccompFilter>,
+    /// The settings of the kernel that it must not write.
+    kernel_settings: Vec<CString>,
     /// The number of tasks that its user may have, if the kernel is to enforce it.
     pub(crate) max_tasks: Option<u64>,
     /// The attributes that it gets instead of its parent's.
@@ -177,6 +182,13 @@ impl<'a> ChildSetup<'a> {
     ) -> Result<Self, SpawnFailure> {
         let filters = request.sandbox.call_rules().map(|rules| filters.get(rules)).transpose();
         let filters = filters.map_err(|error| SpawnStep::Filter.failed(error))?.unwrap_or_default();
+        let SandboxRules { confinement, backend, .. } = request.sandbox;
+        let kernel_settings = if kernel_settings::are_at_stake(confinement.profile, backend) {
+            let found = kernel_settings::find_kernel_settings();
+            found.map_err(|error| SpawnStep::Mounts.failed(error))?
+        } else {
+            Vec::new()
+        };
         let max_tasks = restrictions::max_tasks(&request.sandbox.limits, request.sandbox.backend);
         let argv = pointers(&request.argv);
         let env = pointers(&request.env);
@@ -190,6 +202,7 @@ impl<'a> ChildSetup<'a> {
             argv,
             env,
             filters,
+            kernel_settings,
             max_tasks,
             defaults,
             signals,

@@ -1,4 +1,5 @@
-//! Sandboxing. A new process applies the mechanisms (`mounts`, `restrictions` and `seccomp`) to itself
+//! Sandboxing. A new process applies the mechanisms (`mounts`, `kernel_settings`, `restrictions` and
+//! `seccomp`) to itself
 //! before it executes the job's program. [`backends`] decides which of them are used.
 //!
 //! Only the choice of backends, the probes, and the search for and creation of writable and
@@ -6,6 +7,7 @@
 
 pub mod backends;
 pub(crate) mod job_resources;
+pub(crate) mod kernel_settings;
 pub(crate) mod mounts;
 pub(crate) mod restrictions;
 pub mod scratch;
