@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::harness::{Launch, Marker, Reply, assert_nothing_null, eventually};
 
 /// Every field that the structured form may have.
-const FIELDS: [&str; 59] = [
+const FIELDS: [&str; 60] = [
     "job",
     "state",
     "outcome",
@@ -43,6 +43,7 @@ const FIELDS: [&str; 59] = [
     "waiting_for_input",
     "prompt",
     "background_pids",
+    "set_aside",
     "confinement",
     "pipeline_exit_codes",
     "cpu_ms",

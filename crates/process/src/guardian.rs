@@ -227,9 +227,8 @@ pub(crate) fn guardian_main(args: impl IntoIterator<Item = OsString>) -> Option<
     let children = Children::default();
     let mut sweeps = (0..SWEEPS).map(|_| args.processes.end(&children));
     let is_anybody_left = !sweeps.any(|alive| alive.is_empty());
-    // If a process is still alive, keep the files: some are placeholders that protect workspace
-    // paths from it. While the server is alive, it holds the locks on the workspaces, so that no
-    // placeholder can be removed: their records must stay for the next server.
+    // If a process is still alive, keep the files: it could create under a protected name what has
+    // just been renamed, and the record must stay for the next server.
     if let Some(scratch) = args.scratch.as_deref().filter(|_| !is_anybody_left)
         && wait_for_exit(args.processes.server)
     {
@@ -247,8 +246,8 @@ fn wait_for_end_of_input() {
 }
 
 /// Waits until this process has closed all its files; `false` if it has not within a limited time. The
-/// kernel closes them one after the other: the pipe to the guardian may be closed while the locks on
-/// workspaces are still held.
+/// kernel closes them one after the other: the pipe to the guardian may be closed while the lock on its
+/// directory is still held.
 fn wait_for_exit(process: ProcessKey) -> bool {
     let deadline = Instant::now() + SWEEP_LIMIT;
     while processes::may_be_alive(process) {

@@ -17,7 +17,7 @@ use rustix::process::Pid;
 use crate::child_defaults::JOB_VARIABLE;
 use crate::child_steps::{SpawnFailure, SpawnRequest, SpawnStep};
 use crate::children::{Child, Children};
-use crate::confinement::Backend;
+use crate::confinement::{Backend, SetAsideFile};
 use crate::guardian::guardian_main;
 use crate::host::{Host, SavedProcess};
 use crate::keeper::{FileRole, KeptFile, KeptJob};
@@ -261,6 +261,15 @@ impl Process {
         if let Some(stdin) = &mut self.stdin {
             stdin.keep(KeptFile::new(kept, FileRole::Stdin));
         }
+    }
+}
+
+impl ProcessTree {
+    /// Returns the files that appeared under protected names in a workspace while the tree was alive,
+    /// once it is over: they were renamed.
+    #[must_use]
+    pub fn set_aside_files(&self) -> &[SetAsideFile] {
+        self.identity.set_aside_files()
     }
 }
 

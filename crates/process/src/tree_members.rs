@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -15,6 +15,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::oneshot;
 
 use crate::children::{Child, Children, KeeperChild};
+use crate::confinement::SetAsideFile;
 use crate::job_cgroup::JobCgroup;
 use crate::keeper::KeptJob;
 use crate::processes::{self, ProcStat, ProcessKey, ProcessSnapshot, ProcessState, ProcessTag};
@@ -38,6 +39,8 @@ pub(crate) struct TreeIdentity {
     leader_reaped: AtomicBool,
     /// The resources that are held for the tree until it is over.
     resources: Mutex<Option<JobResources>>,
+    /// The files that were found under protected names when it was over.
+    set_aside: OnceLock<Vec<SetAsideFile>>,
     /// The job at the keeper, if there is one.
     pub(crate) kept: Option<Arc<KeptJob>>,
     /// The start time of a leader that an earlier server started and that the keeper reaps.
@@ -72,6 +75,7 @@ impl TreeIdentity {
             evidence,
             leader_reaped: AtomicBool::new(false),
             resources: Mutex::default(),
+            set_aside: OnceLock::new(),
             kept: None,
             leader_started: None,
             kept_leader: Mutex::default(),
@@ -131,9 +135,16 @@ impl TreeIdentity {
             kept.mark_tree_over();
         }
         let held = self.resources.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // Dropped after the lock is released, since this removes directories.
-        drop(held);
+        // After the lock is released, since this removes directories.
+        if let Some(held) = held {
+            self.set_aside.set(held.release()).ok();
+        }
         self.trees.close_tree(self.id);
+    }
+
+    /// Returns the files that were found under protected names, once the tree is over.
+    pub(crate) fn set_aside_files(&self) -> &[SetAsideFile] {
+        self.set_aside.get().map_or(&[], Vec::as_slice)
     }
 
     /// Returns all processes of the tree, including zombies, by one scan of /proc: those of its

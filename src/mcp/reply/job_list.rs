@@ -402,8 +402,8 @@ pub(crate) fn job_fields(job: &JobSnapshot, shown: Option<&ShownOutput>) -> Json
     if let Some(prompt) = &job.prompt {
         fields.put("prompt", prompt.as_str());
     }
-    let background_pids = job.background_pids();
-    fields.put_if(!background_pids.is_empty(), "background_pids", background_pids);
+    fields.put_if(!job.background_pids().is_empty(), "background_pids", job.background_pids());
+    fields.put_if(!job.set_aside.is_empty(), "set_aside", job.set_aside_paths());
     fields.put("confinement", confinement_field(job.confinement, job.doubt.as_deref()));
     fields.put("uri", resources::output_uri(job.job));
     if let Some(trace_id) = job.trace_id {

@@ -40,6 +40,7 @@ pub(super) fn snapshot(job: u64, state: State, elapsed_ms: u64) -> JobSnapshot {
         quiet_for: None,
         survivors: Vec::new(),
         unattributed: Vec::new(),
+        set_aside: Vec::new(),
         confinement: GrantedConfinement::NOTHING,
         doubt: None,
         writable: Vec::new(),

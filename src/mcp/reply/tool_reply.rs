@@ -615,6 +615,7 @@ mod tests {
             quiet_for: None,
             survivors: vec![1, 2, 3],
             unattributed: Vec::new(),
+            set_aside: Vec::new(),
             confinement: GrantedConfinement::NOTHING,
             doubt: None,
             writable: Vec::new(),

@@ -177,19 +177,16 @@ pub(crate) enum FileRole {
     Lifeline,
     /// A pidfd of the first process of the job's pid namespace.
     Init,
-    /// A workspace that is locked for its placeholders.
-    Workspace,
 }
 
 impl FileRole {
-    const WORDS: [(&'static str, Self); 7] = [
+    const WORDS: [(&'static str, Self); 6] = [
         ("stdout", Self::Stdout),
         ("stderr", Self::Stderr),
         ("stdin", Self::Stdin),
         ("report", Self::Report),
         ("lifeline", Self::Lifeline),
         ("init", Self::Init),
-        ("workspace", Self::Workspace),
     ];
 
     pub(crate) fn word(self) -> &'static str {

@@ -12,15 +12,16 @@ use rustix::process::{Pid, getpgid, getpgrp, getpid};
 use serde::{Deserialize, Serialize};
 
 use super::mounts::{self, BindMount, Mount, MountView};
+use super::protected_files::{ProtectedFiles, find_protected_files};
 use super::scratch::{Scratch, ScratchReaper};
 use super::seccomp::SocketRules;
-use super::workspace::{self, ProtectedFiles, SharedDir, TEMPORARY};
+use super::workspace::{self, SharedDir, TEMPORARY};
 use crate::cgroup::Cgroups;
 use crate::child_steps::SandboxRules;
 use crate::children::Children;
-use crate::confinement::{Backend, SandboxProfile};
+use crate::confinement::{Backend, SandboxProfile, SetAsideFile};
 use crate::job_cgroup::{JobCgroup, SavedCgroup};
-use crate::keeper::{FileRole, SavedPath, restore_paths};
+use crate::keeper::{FileRole, SavedPath};
 use crate::launch::{ProcessLaunch, SandboxSpec, StartError};
 use crate::processes::{self, pid_number};
 use crate::spawner::{PidNamespace, RestoredInit};
@@ -164,6 +165,7 @@ impl SandboxFiles {
             private: &view.private,
             shown: &view.shown,
             protected_files: &view.protected_files.names,
+            missing_files: &view.protected_files.missing_paths(),
             hidden: &hidden,
             temporary: Some(self.temporary.as_path()).filter(|_| !is_seen_elsewhere),
         })
@@ -201,8 +203,10 @@ impl PrivateView {
         let shown = workspace::visible_mounts(shared, named);
         let mut hidden = workspace::resolve_hidden(&places.hidden);
         hidden.extend(workspace::visible_sockets(shared, &shown, &readable));
-        let protected_files =
-            workspace::protect_files(places, roots, scratch.path(), scratch.handover());
+        let protected_files = find_protected_files(places, roots).and_then(|found| {
+            found.record(scratch.path())?;
+            Ok(found)
+        });
         let protected_files = protected_files.map_err(|error| {
             confinement_error(
                 "what must not be changed in its workspace could not be protected",
@@ -211,17 +215,6 @@ impl PrivateView {
         })?;
         let seen = if roots.is_empty() { readable } else { roots.to_vec() };
         Ok(Self { roots: seen, private, shown, hidden, protected_files })
-    }
-
-    /// Creates the view of a job that already runs: what is mounted in it is no longer needed.
-    const fn without_mounts(protected_files: ProtectedFiles) -> Self {
-        Self {
-            roots: Vec::new(),
-            private: Vec::new(),
-            shown: Vec::new(),
-            hidden: Vec::new(),
-            protected_files,
-        }
     }
 
     /// Returns the path at which the job sees its own temporary directory, unless the host's was
@@ -306,8 +299,6 @@ pub(crate) struct SavedResources {
     init: Option<i32>,
     cgroup: Option<SavedCgroup>,
     pub(crate) scratch: Option<SavedPath>,
-    /// The placeholders in each workspace that has a guard.
-    placeholders: Vec<Vec<SavedPath>>,
 }
 
 impl SavedResources {
@@ -320,12 +311,10 @@ impl JobResources {
     /// Describes the resources for the next server.
     pub(crate) fn save(&self) -> SavedResources {
         let files = self.sandbox.files.as_ref();
-        let view = files.and_then(|files| files.view.as_ref());
         SavedResources {
             init: self.init().map(|pid| pid.as_raw_nonzero().get()),
             cgroup: self.cgroup().map(JobCgroup::save),
             scratch: files.map(|files| files.scratch.path().into()),
-            placeholders: view.map(|view| view.protected_files.save()).unwrap_or_default(),
         }
     }
 
@@ -340,11 +329,6 @@ impl JobResources {
             all.push((FileRole::Lifeline, namespace.lifeline()));
             let init: &'a OwnedFd = init.insert(namespace.open_init()?);
             all.push((FileRole::Init, init.as_fd()));
-        }
-        let files = self.sandbox.files.as_ref();
-        if let Some(view) = files.and_then(|files| files.view.as_ref()) {
-            let roots = view.protected_files.locked_roots();
-            all.extend(roots.map(|root| (FileRole::Workspace, root)));
         }
         Ok(all)
     }
@@ -370,16 +354,11 @@ impl JobResources {
             }
         };
         let cgroup = saved.cgroup.map(|cgroup| cgroups.restore_job(cgroup));
-        let guards = saved.placeholders.into_iter().map(|placeholders| {
-            let root = take_file(FileRole::Workspace)?;
-            Some((root, restore_paths(placeholders)))
-        });
-        let guards = guards.collect::<Option<Vec<_>>>()?;
-        let protected_files = ProtectedFiles::restore(guards, reaper.handover());
         let files = saved.scratch.map(|path| SandboxFiles {
             roots: Vec::new(),
             temporary: PathBuf::new(),
-            view: Some(PrivateView::without_mounts(protected_files)),
+            // What is mounted in a job that already runs is no longer needed.
+            view: None,
             scratch: Scratch::restore(path.into(), reaper),
         });
         Some(Self { namespace, sandbox: SandboxResources { cgroup, files } })
@@ -403,6 +382,14 @@ pub(crate) enum Occupancy {
 impl JobResources {
     pub(crate) const fn new(namespace: Option<PidNamespace>, sandbox: SandboxResources) -> Self {
         Self { namespace, sandbox }
+    }
+
+    /// Releases the resources when no process is left. Returns the files that appeared under
+    /// protected names.
+    pub(crate) fn release(self) -> Vec<SetAsideFile> {
+        let Self { namespace, sandbox } = self;
+        drop(namespace);
+        sandbox.files.map(|files| files.scratch.set_aside_files()).unwrap_or_default()
     }
 
     /// Returns the first process of the job's pid namespace, to which its orphans pass.

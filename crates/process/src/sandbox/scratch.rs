@@ -18,9 +18,11 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use crate::children::Children;
+use crate::confinement::SetAsideFile;
 use crate::guardian;
 use crate::keeper::{HandoverFlag, KeeperClient, SCRATCH_FILE, SavedPath};
-use crate::sandbox::workspace::{self, open_directory};
+use crate::sandbox::protected_files::set_aside_recorded;
+use crate::sandbox::workspace::open_directory;
 
 /// The prefix of the names of servers' directories.
 const PREFIX: &str = "scratch-";
@@ -139,9 +141,10 @@ impl Scratch {
         Self { path, reaper: reaper.clone() }
     }
 
-    /// Returns the flag that is set once the next server takes over the job.
-    pub(crate) fn handover(&self) -> &HandoverFlag {
-        &self.reaper.handover
+    /// Renames what has appeared in a workspace under the protected names that are recorded here. No
+    /// process of the job must be left.
+    pub(crate) fn set_aside_files(&self) -> Vec<SetAsideFile> {
+        if self.reaper.handover.is_set() { Vec::new() } else { set_aside_recorded(&self.path) }
     }
 
     /// Returns the directory. The job itself sees only directories in it.
@@ -167,6 +170,7 @@ impl Drop for Scratch {
         if self.reaper.handover.is_set() {
             return;
         }
+        self.set_aside_files();
         self.reaper.remove(LeftoverDir { path: std::mem::take(&mut self.path), _lock: None });
     }
 }
@@ -206,7 +210,7 @@ impl ScratchReaper {
             let path = entry.path();
             let is_job = entry.file_type().is_ok_and(|kind| kind.is_dir()) && !kept.contains(&path);
             if is_job {
-                workspace::remove_recorded_placeholders(&path);
+                set_aside_recorded(&path);
                 self.remove(LeftoverDir { path, _lock: None });
             }
         }
@@ -236,31 +240,31 @@ fn remove_leftovers(around: &Path, reaper: &ScratchReaper, children: &Children) 
         let path = entry.path();
         if let (true, Some(lock)) = (is_one, lock(&path)) {
             if !guardian::end_recorded(&path, children).is_empty() {
-                // While one of them is alive, the files that keep it from writing must stay.
+                // While one of them is alive, it could create what has just been renamed.
                 continue;
             }
-            release_placeholders(&path);
+            set_aside_all(&path);
             reaper.remove(LeftoverDir { path, _lock: Some(lock) });
         }
     }
 }
 
-/// Cleans up after a server that was killed and whose processes are gone: removes the placeholders
-/// of its jobs from their workspaces, and its directory.
+/// Cleans up after a server that was killed and whose processes are gone: renames what has appeared
+/// under protected names in the workspaces of its jobs, and removes its directory.
 ///
 /// # Errors
 /// If the directory cannot be removed. The next server tries again.
 pub(crate) fn clean_up_after(root: &Path) -> io::Result<()> {
-    release_placeholders(root);
+    set_aside_all(root);
     remove_dir(root)?;
     root.parent().map(rmdir);
     Ok(())
 }
 
-/// Removes the placeholders that the records of a server's jobs name.
-fn release_placeholders(root: &Path) {
+/// Renames what has appeared under the names in the records of a server's jobs.
+fn set_aside_all(root: &Path) {
     for job in fs::read_dir(root).into_iter().flatten().flatten() {
-        workspace::remove_recorded_placeholders(&job.path());
+        set_aside_recorded(&job.path());
     }
 }
 
