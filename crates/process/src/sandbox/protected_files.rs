@@ -262,19 +262,15 @@ fn set_aside(around: &Path, name: &Path) -> Option<SetAsideFile> {
         path.push(part);
         let look = || statat(&directory, part, AtFlags::SYMLINK_NOFOLLOW);
         let found = with_access(&directory, look).ok()?;
-        match FileType::from_raw_mode(found.st_mode) {
-            FileType::Directory if parts.peek().is_some() => {
-                let open = || openat(&directory, part, DIRECTORY, Mode::empty());
-                directory = with_access(&directory, open).ok()?;
-            }
-            kind if kind == FileType::Symlink || parts.peek().is_none() => {
-                let renamed = with_access(&directory, || rename_aside(&directory, part));
-                let renamed_to = renamed.ok().map(|new| path.with_file_name(new));
-                return Some(SetAsideFile { path, renamed_to });
-            }
-            // It stands in the way of the protected file.
-            _ => return None,
+        let is_link = FileType::from_raw_mode(found.st_mode) == FileType::Symlink;
+        if is_link || parts.peek().is_none() {
+            let renamed = with_access(&directory, || rename_aside(&directory, part));
+            let renamed_to = renamed.ok().map(|new| path.with_file_name(new));
+            return Some(SetAsideFile { path, renamed_to });
         }
+        // A file that is no directory stands in the way of the protected one.
+        let open = || openat(&directory, part, DIRECTORY, Mode::empty());
+        directory = with_access(&directory, open).ok()?;
     }
     None
 }
