@@ -468,13 +468,15 @@ fn check_limits(limits: ServerRlimits) -> DoctorFinding {
 
 /// Checks each sandbox mechanism of this host. A missing one is a warning;
 /// [`check_confinement`] says whether jobs get the configured confinement.
-fn check_sandbox(support: &SandboxSupport, cgroup: &Delegation) -> [DoctorFinding; 4] {
+fn check_sandbox(support: &SandboxSupport, cgroup: &Delegation) -> [DoctorFinding; 5] {
     const LANDLOCK_FIX: &str = "a kernel from 5.13 on has it; add landlock to the boot option lsm=, or \
                           let the container's seccomp profile pass its system calls";
     const NAMESPACES_FIX: &str = "set kernel.apparmor_restrict_unprivileged_userns=0 and \
                          user.max_user_namespaces above 0 by sysctl; in a container, let its \
                          seccomp profile pass unshare and clone with new namespaces";
     const SECCOMP_FIX: &str = "a kernel built with CONFIG_SECCOMP_FILTER has them";
+    const SETTINGS_FIX: &str = "run the server as an ordinary user, give it CAP_SYS_ADMIN, or mount \
+                          /proc/sys read-only in its container";
     let to_finding = |what, found: Result<String, &str>, fix| match found {
         Ok(detail) => DoctorFinding::ok(what, detail),
         Err(why) => DoctorFinding::warn(what, why, fix),
@@ -482,10 +484,12 @@ fn check_sandbox(support: &SandboxSupport, cgroup: &Delegation) -> [DoctorFindin
     let namespaces = support.namespaces.check().map(|()| "jobs can get their own".to_owned());
     let landlock = support.landlock.check().map(|abi| format!("ABI {abi}"));
     let seccomp = support.seccomp.check().map(|()| "system calls can be filtered".to_owned());
+    let settings = support.kernel_settings.check().map(|()| "jobs cannot write them".to_owned());
     [
         to_finding("namespaces", namespaces, NAMESPACES_FIX),
         to_finding("landlock", landlock, LANDLOCK_FIX),
         to_finding("seccomp", seccomp, SECCOMP_FIX),
+        to_finding("kernel settings", settings, SETTINGS_FIX),
         check_cgroup(cgroup),
     ]
 }
@@ -675,6 +679,7 @@ mod tests {
             namespaces: Ok(()).into(),
             landlock: Ok(7).into(),
             seccomp: Ok(()).into(),
+            kernel_settings: Ok(()).into(),
         };
         ConfinementRules {
             all: ConfinementTerms { profile: Some(profile), network: None, limits },

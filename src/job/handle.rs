@@ -8,6 +8,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::messages::{Address, JobMsg};
 use super::standard_streams::{self, InputError, InputReceipt, JobInput, PromptRule};
+use crate::confinement::SetAsideFile;
 use crate::ids::JobId;
 use crate::journal::{JournalError, JournalTicket, now_ms};
 use crate::outcome::{JobEnding, Outcome, StopBy};
@@ -195,6 +196,13 @@ impl JobHandle {
     #[must_use]
     pub fn has_survivors(&self) -> bool {
         !self.survivors().is_empty()
+    }
+
+    /// Returns the files that appeared under protected names in a workspace of the ended job: they were
+    /// renamed.
+    #[must_use]
+    pub fn set_aside_files(&self) -> &[SetAsideFile] {
+        self.shared.tree.get().map(|tree| tree.set_aside_files()).unwrap_or_default()
     }
 
     /// Returns the job's living processes, the leader first.

@@ -251,6 +251,10 @@ fn examine_end(end: LeaderEnd, tree: &ProcessTree) -> EndedLeader {
     let out_of_memory = tree.out_of_memory();
     let was_refused_tasks = tree.was_refused_tasks();
     let survivors = if end.is_over { Vec::new() } else { block_in_place(|| tree.living_pids()) };
+    if end.is_over {
+        // What appeared under protected names is renamed before anybody hears of the end.
+        block_in_place(|| tree.close());
+    }
     EndedLeader { end: Some(end), out_of_memory, was_refused_tasks, survivors }
 }
 

@@ -433,6 +433,7 @@ mod tests {
                     namespaces: Ok(()).into(),
                     landlock: Ok(7).into(),
                     seccomp: Ok(()).into(),
+                    kernel_settings: Ok(()).into(),
                 },
                 on_unavailable: OnUnavailable::Refuse,
             }

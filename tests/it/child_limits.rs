@@ -126,13 +126,16 @@ fn set_open_files(server: &TestServer, limits: &str) {
     assert!(changed.expect("prlimit runs").success(), "{limits}");
 }
 
+/// More jobs than a server that may have 64 open files can run at one time.
+const TOO_MANY: usize = 32;
+
 /// Starts jobs that run until the returned file exists, more than a low limit has descriptors for.
 /// Returns those that wait for descriptors, too.
 fn start_too_many(server: &mut TestServer) -> (PathBuf, Vec<u64>, Vec<u64>) {
     let gate = server.work().join("gate");
     let mut jobs = Vec::new();
     let mut waiting = Vec::new();
-    for number in 0..8 {
+    for number in 0..TOO_MANY {
         let command =
             format!("until [ -e {} ]; do sleep 0.1; done; echo end {number}", gate.display());
         let reply = server.call("run_command", json!({"command": command, "wait_s": 0})).ok();
@@ -186,7 +189,7 @@ fn a_job_that_would_wait_for_descriptors_is_refused_in_a_lane_where_none_may_wai
     let mut server = Launch::stdio().config(&config).start();
     set_open_files(&server, "64:");
     let arguments = json!({"command": format!("sleep {marker}"), "lane": "now", "wait_s": 0});
-    let refused = (0..8).find_map(|_| {
+    let refused = (0..TOO_MANY).find_map(|_| {
         let reply = server.call("run_command", arguments.clone());
         if reply.is_error() {
             return Some(reply.error_text());
@@ -206,7 +209,7 @@ fn jobs_that_wait_for_descriptors_start_when_the_limit_is_raised() {
     set_open_files(&server, "1024:");
     eventually("all run, although none has ended", || {
         let listed = server.call("list_jobs", json!({})).ok().verdict();
-        listed.contains("8 running") && listed.contains("0 queued")
+        listed.contains(&format!("{TOO_MANY} running")) && listed.contains("0 queued")
     });
     fs::write(&gate, "").expect("it is written");
     expect_ends(&mut server, &jobs);

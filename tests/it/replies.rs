@@ -44,6 +44,7 @@ const FIELDS: [&str; 60] = [
     "waiting_for_input",
     "prompt",
     "background_pids",
+    "set_aside",
     "confinement",
     "pipeline_exit_codes",
     "cpu_ms",

@@ -263,6 +263,15 @@ fn is_at_or_below(file: &Path, place: &Path) -> bool {
     })
 }
 
+/// A file that a job, or somebody else meanwhile, created under a protected name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetAsideFile {
+    /// The protected path, or the part of it that led elsewhere.
+    pub path: PathBuf,
+    /// The path that it has now; `None` if it could not be renamed.
+    pub renamed_to: Option<PathBuf>,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -412,7 +412,7 @@ mod tests {
 
     use super::*;
     use crate::host::host;
-    use crate::processes::pid_number;
+    use crate::processes::{self, pid_number};
     use crate::{
         Deadline, EndCause, ExitKind, InputWait, LeaderEnd, OpenedDir, ProcessEvent, SandboxSpec,
         StreamMode, TerminalSize, TreeActivity, cgroup, shell, syscalls, thread_cpu_time,
@@ -1022,14 +1022,21 @@ mod tests {
         let mut ended = host().spawn(&with_stdin(LaunchStdin::Pipe, sh("read x; exit 7"))).unwrap();
         let mut running = host().spawn(&sh("setsid sleep 1000 & echo $!; wait")).unwrap();
         let orphan = first_line(&mut running.stdout).await;
-        let shims = [&ended, &running].map(|process| shim_of(process).unwrap().to_string());
-        let leaders = [&ended, &running].map(|process| process.tree.leader_pid().to_string());
+        let orphan: u32 = orphan.parse().unwrap();
+        let shims = [&ended, &running].map(|process| shim_of(process).unwrap());
+        let leaders = [&ended, &running].map(|process| process.tree.leader_pid());
+        // With its start time, since another process may get the pid of one that is gone.
+        let key = |pid: u32| {
+            let pid = Pid::from_raw(pid.cast_signed()).unwrap();
+            processes::stat(pid).map(|stat| stat.key())
+        };
+        let all: Vec<_> = shims.into_iter().chain(leaders).chain([orphan]).collect();
+        let keys: Vec<_> = all.iter().map(|pid| key(*pid).unwrap()).collect();
         ended.stdin.take().unwrap().end().unwrap();
         assert_eq!(exit_status(&mut ended).await, ExitKind::Code(7));
         drop((ended, running));
-        let all = || shims.iter().chain(&leaders).chain([&orphan]);
-        until("all are gone", || !all().any(|pid| Path::new(&format!("/proc/{pid}")).exists()))
-            .await;
+        let left = || all.iter().zip(&keys).any(|(pid, before)| key(*pid) == Some(*before));
+        until("all are gone", || !left()).await;
     }
 
     #[tokio::test]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::cgroup::Cgroups;
-use crate::confinement::ResourceLimits;
+use crate::confinement::{ResourceLimits, SetAsideFile};
 use crate::job_cgroup::JobCgroup;
 use crate::load::{self, HostLoad};
 use crate::processes::{self, ProcStat, ProcessKey, ProcessState, pid_number};
@@ -120,6 +120,13 @@ impl ProcessTree {
     /// counted for it can no longer be read.
     pub fn close(&self) {
         self.link.release_resources();
+    }
+
+    /// Returns the files that appeared under protected names in a workspace while the tree was alive,
+    /// once it is closed: they were renamed.
+    #[must_use]
+    pub fn set_aside_files(&self) -> &[SetAsideFile] {
+        self.link.set_aside_files()
     }
 
     /// Makes the keeper forget the process, and lets its shim end with the tree. Call it when everything

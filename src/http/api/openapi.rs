@@ -461,6 +461,7 @@ const JOB_FIELDS: &[(&str, &str, &str)] = &[
     ("queue_position", "integer", "Place among them"),
     ("queued_ms", "integer", "Wait for the start"),
     ("removed_bytes", "integer", "Output that was removed again"),
+    ("set_aside", "array", "Protected files that appeared while the job ran and were renamed"),
     ("signal", "string", "Signal that ended the first process"),
     ("started_at", "string", "Time of the start, RFC 3339 in UTC"),
     ("state", "string", "queued, running, stopping or finished"),

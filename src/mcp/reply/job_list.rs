@@ -399,6 +399,7 @@ pub(crate) fn job_fields(job: &JobSnapshot, shown: Option<&ShownOutput>) -> Json
         fields.put("prompt", prompt.as_str());
     }
     fields.put_if(!job.survivors.is_empty(), "background_pids", job.survivors.clone());
+    fields.put_if(!job.set_aside.is_empty(), "set_aside", job.set_aside_paths());
     fields.put("confinement", confinement_field(job.confinement, job.doubt.as_deref()));
     fields.put("uri", resources::output_uri(job.job));
     if let Some(trace_id) = job.trace_id {

@@ -1,7 +1,7 @@
 //! The state of one job at one moment, from which all forms of a reply are rendered, and its verdict: the
 //! state in one line, which is the first line of a reply.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +9,9 @@ use super::format::{
     bound, count, exact, kill_note, lost_size, rough, shorten_to_line, size, soon, thousands,
 };
 use super::shown_output::{OutputEncoding, ShownOutput};
-use crate::confinement::{Backend, Confinement, GrantedConfinement, NetworkAccess, SandboxProfile};
+use crate::confinement::{
+    Backend, Confinement, GrantedConfinement, NetworkAccess, SandboxProfile, SetAsideFile,
+};
 use crate::ids::JobId;
 use crate::outcome::{JobEnding, LimitKind, Outcome, StopBy, format_not_run, signal_name};
 use crate::output::excerpt::{Budget, tail};
@@ -41,6 +43,8 @@ pub(crate) struct JobSnapshot {
     pub(crate) quiet_for: Option<Duration>,
     /// Processes that outlived the job's end and are alive now.
     pub(crate) survivors: Vec<u32>,
+    /// Files that appeared under protected names.
+    pub(crate) set_aside: Vec<SetAsideFile>,
     pub(crate) confinement: GrantedConfinement,
     /// The reason why policy put the job into a sandbox.
     pub(crate) doubt: Option<Arc<str>>,
@@ -156,6 +160,7 @@ impl JobSnapshot {
             has_terminal: job.spec().stdin == Stdin::Terminal,
             quiet_for: output.last_output.map(|at| at.elapsed()),
             survivors: job.survivors(),
+            set_aside: job.set_aside_files().to_vec(),
             confinement: job.spec().confinement,
             doubt: job.spec().doubt.clone(),
             writable: client.writable_dirs(job.spec()),
@@ -172,6 +177,11 @@ impl JobSnapshot {
             State::Finished(ending) => Some(ending),
             State::Queued(_) | State::Running(_) | State::Stopping => None,
         }
+    }
+
+    /// Returns the protected paths at which files appeared.
+    pub(super) fn set_aside_paths(&self) -> Vec<String> {
+        self.set_aside.iter().map(|file| file.path.to_string_lossy().into_owned()).collect()
     }
 
     /// The number of lines written, including an unfinished last one.
@@ -410,6 +420,7 @@ fn remarks(job: &JobSnapshot, shown: Option<&ShownOutput>) -> Vec<String> {
     remarks.extend(confinement_remark(job.confinement));
     remarks.extend(job.doubt.as_ref().map(|doubt| format!("sandboxed because {doubt}")));
     remarks.extend(survivors_remark(&job.survivors));
+    remarks.extend(job.set_aside.iter().map(set_aside_remark));
     if job.output.dropped_bytes > 0 {
         let why = job.output.dropped_why.map(|why| dropped_why(why, job)).unwrap_or_default();
         let dropped = lost_size(job.output.dropped_bytes, &job.output);
@@ -478,6 +489,18 @@ fn format_pids(pids: &[u32]) -> String {
     let named: Vec<String> = pids.iter().take(NAMED).map(ToString::to_string).collect();
     let more = if pids.len() > NAMED { ", …" } else { "" };
     format!("{}{more}", named.join(", "))
+}
+
+/// Formats `.envrc is protected and appeared: renamed to .envrc.set-aside`.
+fn set_aside_remark(file: &SetAsideFile) -> String {
+    let path = file.path.display();
+    let name = file.renamed_to.as_deref().and_then(Path::file_name);
+    match name {
+        Some(name) => {
+            format!("{path} is protected and appeared: renamed to {}", name.to_string_lossy())
+        }
+        None => format!("{path} is protected and appeared: it could not be renamed, remove it"),
+    }
 }
 
 fn survivors_remark(pids: &[u32]) -> Option<String> {
@@ -549,6 +572,8 @@ fn degraded_remark(
 ) -> String {
     let lost = if requested.network == effective.network { "" } else { " without network" };
     let missing = match backend {
+        // With the filter alone, nothing is given only where root may write settings of the kernel.
+        Backend::Seccomp if effective.profile == SandboxProfile::None => "/proc/sys is writable",
         Backend::Namespaces | Backend::Landlock | Backend::Seccomp => "no namespaces, no Landlock",
         Backend::Nothing => "no seccomp",
     };
@@ -602,6 +627,12 @@ mod tests {
             Some(
                 "confinement degraded: workspace-write asked, default given (no namespaces, no Landlock)",
             ),
+        );
+        check(
+            confinement(SandboxProfile::Default, NetworkAccess::On),
+            Confinement::NONE,
+            Backend::Seccomp,
+            Some("confinement degraded: default asked, none given (/proc/sys is writable)"),
         );
         check(
             files,

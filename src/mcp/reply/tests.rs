@@ -39,6 +39,7 @@ pub(super) fn snapshot(job: u64, state: State, elapsed_ms: u64) -> JobSnapshot {
         has_terminal: false,
         quiet_for: None,
         survivors: Vec::new(),
+        set_aside: Vec::new(),
         confinement: GrantedConfinement::NOTHING,
         doubt: None,
         writable: Vec::new(),

@@ -599,6 +599,7 @@ mod tests {
             usage: ResourceUsage::default(),
             pipeline: vec![1, 0],
             survivors: Vec::new(),
+            set_aside: Vec::new(),
             kill: None,
         };
         JobSnapshot {

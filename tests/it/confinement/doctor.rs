@@ -38,6 +38,7 @@ fn each_thing_has_a_line_with_its_level_and_a_fix_where_it_is_not_right() {
         "namespaces",
         "landlock",
         "seccomp",
+        "kernel settings",
         "cgroup",
         "confinement",
     ] {

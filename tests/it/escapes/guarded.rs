@@ -2,16 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::process::Signal;
 use serde_json::json;
 
 use super::world::{EscapeWorld, Means, SandboxCase};
-use crate::harness::{Marker, eventually};
+use crate::harness::{Launch, Marker, eventually};
 
-const RESET: &str = "rm -rf .git old .mcp.json; mkdir -p .git/objects";
+const RESET: &str = "rm -rf .git old .mcp.json*; mkdir -p .git/objects";
 
 /// Ways to leave something behind that a client or git would run.
 const PLANTS: [&str; 8] = [
@@ -67,16 +66,66 @@ fn nothing_that_runs_later_is_planted_where_there_are_namespaces() {
     }
 }
 
+/// Nothing that the job did not create itself, also while it runs.
 #[test]
-fn what_was_missing_is_missing_again_and_the_rest_of_a_repository_can_be_written() {
+fn nothing_is_created_in_a_workspace_to_protect_it() {
     for mut world in EscapeWorld::each_user(Means::Namespaces, "") {
         world.prepare(RESET);
-        let before = all(&world.server.work());
-        let work = world.attempt(SandboxCase::Workspace, "echo x >.git/objects/one");
-        assert!(work.worked(), "{work:?}");
         let place = world.server.work();
-        fs::remove_file(place.join(".git/objects/one")).unwrap();
-        eventually("the placeholders are gone", || all(&place) == before);
+        let before = all(&place);
+        let seen = world.attempt(SandboxCase::Workspace, "find . -mindepth 1; stat -c %a .");
+        assert!(!seen.output.contains(".mcp.json"), "{seen:?}");
+        let marker = Marker::new();
+        let text = format!("echo x >.git/objects/one; sleep {marker}");
+        let job = world.call(SandboxCase::Workspace, &text, json!({"wait_s": 0})).ok().job();
+        marker.wait_alive();
+        let new: Vec<PathBuf> = all(&place).difference(&before).cloned().collect();
+        assert_eq!(new, [place.join(".git/objects/one")]);
+        world.server.call("stop_jobs", json!({"jobs": [job]})).ok();
+        marker.wait_gone();
+        assert_eq!(all(&place).difference(&before).count(), 1);
+    }
+}
+
+#[test]
+fn a_protected_file_that_appeared_is_renamed_and_the_reply_says_so() {
+    let text = "echo evil >.envrc; mkdir -p .github/workflows; echo evil >.github/workflows/ci.yml; \
+                echo good >.github/other";
+    for mut world in EscapeWorld::each_user(Means::Namespaces, "") {
+        world.prepare(REPOSITORY);
+        let place = world.server.work();
+        let reply = world.call(SandboxCase::Workspace, text, json!({})).ok();
+        let expected = [".envrc", ".github/workflows"].map(|name| place.join(name));
+        assert_eq!(reply["set_aside"], json!(expected), "{}", reply.0);
+        assert_eq!(reply["exit_code"], 0, "{}", reply.0);
+        assert!(expected.iter().all(|path| path.symlink_metadata().is_err()));
+        for name in [".envrc.set-aside", ".github/workflows.set-aside/ci.yml", ".github/other"] {
+            assert!(place.join(name).exists(), "{name}");
+        }
+        let none = world.call(SandboxCase::Workspace, "true", json!({})).ok();
+        assert_eq!(none["set_aside"], json!(null), "{}", none.0);
+    }
+    let config = "[confinement]\nprofile = \"workspace-write\"\n";
+    let launch = Launch::stdio().within(EscapeWorld::place()).config(config);
+    let verdict = launch.start().run("echo evil >.envrc").verdict();
+    assert!(
+        verdict.contains(".envrc is protected and appeared: renamed to .envrc.set-aside"),
+        "{verdict}"
+    );
+}
+
+/// A job that closes a directory to its owner, which is no hindrance.
+#[test]
+fn a_job_cannot_keep_a_protected_file_from_being_renamed() {
+    let text = "mkdir -p .github/workflows; echo evil >.github/workflows/ci.yml; chmod 0 .github; \
+                echo evil >.envrc; chmod 0 .envrc; chmod 500 .";
+    for mut world in EscapeWorld::each_user(Means::Namespaces, "") {
+        world.prepare(REPOSITORY);
+        let reply = world.call(SandboxCase::Workspace, text, json!({})).ok();
+        world.prepare("chmod 700 . .github");
+        let names = [".envrc", ".github/workflows"];
+        let left = names.map(|name| world.server.work().join(name).symlink_metadata().is_ok());
+        assert_eq!(left, [false, false], "{}", reply.0);
     }
 }
 
@@ -168,34 +217,38 @@ fn the_list_is_a_setting() {
     for mut world in EscapeWorld::each_user(Means::Namespaces, settings) {
         let attempt = world.attempt(SandboxCase::Workspace, "echo x >.envrc && cat .envrc");
         assert_eq!(attempt.output, "x\n", "{attempt:?}");
+        let reply = world.call(SandboxCase::Workspace, "echo x >only-this", json!({})).ok();
+        let place = world.server.work();
+        assert_eq!(reply["set_aside"], json!([place.join("only-this")]), "{}", reply.0);
+        fs::write(place.join("only-this"), "").unwrap();
         let attempt = world.attempt(SandboxCase::Workspace, "echo x >only-this");
         assert!(!attempt.worked(), "{attempt:?}");
     }
 }
 
 #[test]
-fn after_a_server_that_was_killed_nothing_is_left_in_the_workspace() {
+fn after_a_server_that_was_killed_no_protected_file_is_left_that_appeared() {
     for mut world in EscapeWorld::each_user(Means::Namespaces, "") {
         world.prepare(REPOSITORY);
         let place = world.server.work();
-        let before = all(&place);
         let marker = Marker::new();
-        world.call(SandboxCase::Workspace, &format!("sleep {marker}"), json!({"wait_s": 0})).ok();
+        let text = format!("echo evil >.envrc; sleep {marker}");
+        world.call(SandboxCase::Workspace, &text, json!({"wait_s": 0})).ok();
         marker.wait_alive();
-        let envrc = place.join(".envrc").symlink_metadata().expect("a placeholder").file_type();
-        assert!(envrc.is_socket());
+        assert!(is_evil(&place.join(".envrc")), "it proves nothing");
         world.server.signal(Signal::KILL);
         marker.wait_gone();
-        eventually("nothing of the job is left", || all(&place) == before);
+        eventually("the file is renamed", || {
+            !place.join(".envrc").exists() && is_evil(&place.join(".envrc.set-aside"))
+        });
     }
 }
 
 #[test]
-fn jobs_that_start_and_end_side_by_side_do_not_disturb_each_other() {
+fn jobs_side_by_side_leave_no_protected_file_that_appeared() {
     let worlds = EscapeWorld::each_user(Means::Namespaces, "");
     for mut world in worlds.chain([EscapeWorld::durable(Means::Namespaces)]) {
         world.prepare(REPOSITORY);
-        let before = all(&world.server.work());
         let jobs: Vec<u64> = (0..40)
             .map(|_| {
                 world
@@ -205,11 +258,28 @@ fn jobs_that_start_and_end_side_by_side_do_not_disturb_each_other() {
             })
             .collect();
         for job in jobs {
-            let ended = world.server.wait_finished(job);
-            assert_eq!(ended["outcome"], "exited", "{ended}");
-            assert_ne!(ended["exit_code"], 0, "{ended}");
+            world.server.wait_finished(job);
         }
+        assert!(!is_evil(&world.server.work().join(".envrc")));
+    }
+}
+
+/// The second job starts while the file is there, and creates it again when the first one is over.
+#[test]
+fn no_job_makes_a_protected_file_look_like_an_old_one_to_another() {
+    for mut world in EscapeWorld::each_user(Means::Namespaces, "") {
+        world.prepare(REPOSITORY);
         let place = world.server.work();
-        eventually("the placeholders are gone", || all(&place) == before);
+        let first = Marker::new();
+        let text = format!("echo evil >.envrc; sleep {first}");
+        let job = world.call(SandboxCase::Workspace, &text, json!({"wait_s": 0})).ok().job();
+        first.wait_alive();
+        eventually("the file is there", || is_evil(&place.join(".envrc")));
+        let second = "until test -e .envrc.set-aside; do sleep 0.05; done; echo evil >.envrc";
+        let last = world.call(SandboxCase::Workspace, second, json!({"wait_s": 0})).ok().job();
+        world.server.call("stop_jobs", json!({"jobs": [job]})).ok();
+        world.server.wait_finished(last);
+        assert!(is_evil(&place.join(".envrc.set-aside-2")), "it proves nothing");
+        assert!(!is_evil(&place.join(".envrc")));
     }
 }

@@ -99,7 +99,7 @@ impl EscapeWorld {
         })
     }
 
-    /// A server with a keeper, which holds the locks on workspaces as well.
+    /// A server with a keeper.
     pub(super) fn durable(means: Means) -> Self {
         let config = format!("[confinement]\nprofile = \"none\"\nbackend = \"{}\"\n", means.word());
         let launch = Launch::http().within(Self::place()).structured();

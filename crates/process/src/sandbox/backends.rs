@@ -17,6 +17,7 @@ use crate::confinement::{
 use crate::keeper::KeeperClient;
 use crate::load::ProbeError;
 use crate::sandbox::job_resources::SandboxResources;
+use crate::sandbox::kernel_settings::{self, are_at_stake};
 use crate::sandbox::mounts::Mount;
 use crate::sandbox::restrictions;
 use crate::sandbox::seccomp::{self, SeccompFilter, SocketRules};
@@ -33,6 +34,9 @@ pub struct SandboxSupport {
     pub landlock: KernelFeature<u32>,
     /// Filters of system calls.
     pub seccomp: KernelFeature<()>,
+    /// Settings of the kernel (`/proc/sys`) that jobs without limited files cannot write: a server of
+    /// root makes them read-only, to others the kernel refuses them.
+    pub kernel_settings: KernelFeature<()>,
 }
 
 /// One kernel feature; the error text says what is missing.
@@ -133,6 +137,9 @@ fn strongest_backend(requested: Confinement, support: &SandboxSupport) -> Result
         return Err(format!("no filter of system calls ({why})"));
     }
     if !requested.profile.restricts_files() {
+        if are_at_stake(requested.profile, Backend::Seccomp) {
+            support.kernel_settings.check()?;
+        }
         return Ok(Backend::Seccomp);
     }
     let Err(namespaces) = support.namespaces.check() else { return Ok(Backend::Namespaces) };
@@ -145,6 +152,10 @@ fn strongest_backend(requested: Confinement, support: &SandboxSupport) -> Result
 /// Returns the confinement that is left if the host cannot provide all of it.
 fn degrade(requested: Confinement, support: &SandboxSupport) -> GrantedConfinement {
     let profile = requested.profile.min(SandboxProfile::Default);
+    let is_writable = |profile| {
+        are_at_stake(profile, Backend::Seccomp) && support.kernel_settings.check().is_err()
+    };
+    let profile = Some(profile).filter(|it| !is_writable(*it)).unwrap_or(SandboxProfile::None);
     let (effective, backend) = match support.seccomp.check() {
         Ok(()) => (Confinement { profile, ..requested }, Backend::Seccomp),
         Err(_) => {
@@ -170,6 +181,7 @@ impl SandboxSupport {
             namespaces: tried(move || try_namespaces(&keeper)),
             landlock: tried(restrictions::probe_landlock),
             seccomp: tried(seccomp::probe),
+            kernel_settings: tried(kernel_settings::probe),
         }
     }
 }
@@ -309,7 +321,12 @@ mod tests {
     ];
 
     fn all() -> SandboxSupport {
-        SandboxSupport { namespaces: Ok(()).into(), landlock: Ok(7).into(), seccomp: Ok(()).into() }
+        SandboxSupport {
+            namespaces: Ok(()).into(),
+            landlock: Ok(7).into(),
+            seccomp: Ok(()).into(),
+            kernel_settings: Ok(()).into(),
+        }
     }
 
     /// A feature that must not be probed.
@@ -340,13 +357,35 @@ mod tests {
 
     #[test]
     fn only_required_features_are_probed() {
-        let untried =
-            SandboxSupport { namespaces: untried(), landlock: untried(), seccomp: untried() };
+        let untried = SandboxSupport {
+            namespaces: untried(),
+            landlock: untried(),
+            seccomp: untried(),
+            kernel_settings: untried(),
+        };
         assert_eq!(backend(Confinement::NONE, &untried), Backend::Nothing);
         let filters = SandboxSupport { seccomp: Ok(()).into(), ..untried };
-        assert_eq!(backend(OFF[1], &filters), Backend::Seccomp);
-        let namespaces = SandboxSupport { namespaces: Ok(()).into(), ..filters };
+        assert_eq!(backend(OFF[0], &filters), Backend::Seccomp);
+        let namespaces = SandboxSupport { namespaces: Ok(()).into(), ..filters.clone() };
         assert_eq!(backend(FILES[0], &namespaces), Backend::Namespaces);
+        let settings = SandboxSupport { kernel_settings: Ok(()).into(), ..filters };
+        assert_eq!(backend(OFF[1], &settings), Backend::Seccomp);
+    }
+
+    #[test]
+    fn the_profile_default_is_not_given_if_settings_of_the_kernel_can_be_written() {
+        let why = "root may write /proc/sys here";
+        let support = SandboxSupport { kernel_settings: Err(why.to_owned()).into(), ..all() };
+        let refused = grant_confinement(OFF[1], &support, OnUnavailable::Refuse).unwrap_err();
+        assert_eq!(refused.missing, why);
+        let granted = grant_confinement(OFF[1], &support, OnUnavailable::Degrade).unwrap();
+        assert_eq!((granted.effective, granted.backend), (OFF[0], Backend::Seccomp));
+        let weak = support.clone().limited_to(Backend::Seccomp);
+        let granted = grant_confinement(FILES[0], &weak, OnUnavailable::Degrade).unwrap();
+        assert_eq!((granted.effective, granted.backend), (OFF[0], Backend::Seccomp));
+        // These do without.
+        assert_eq!(backend(FILES[0], &support), Backend::Namespaces);
+        assert_eq!(backend(OFF[0], &support), Backend::Seccomp);
     }
 
     #[test]

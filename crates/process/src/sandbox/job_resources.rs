@@ -11,11 +11,12 @@ use rustix::process::{Pid, getpgid, getpgrp, getpid};
 use serde::{Deserialize, Serialize};
 
 use super::mounts::{self, BindMount, Mount, MountView};
+use super::protected_files::{ProtectedFiles, find_protected_files};
 use super::scratch::{Scratch, ScratchReaper};
 use super::seccomp::SocketRules;
-use super::workspace::{self, ProtectedFiles, SharedDir, TEMPORARY};
+use super::workspace::{self, SharedDir, TEMPORARY};
 use crate::cgroup::Cgroups;
-use crate::confinement::{Backend, SandboxProfile};
+use crate::confinement::{Backend, SandboxProfile, SetAsideFile};
 use crate::job_cgroup::{JobCgroup, SavedCgroup};
 use crate::keeper::SavedPath;
 use crate::launch::{ProcessLaunch, SandboxSpec, StartError};
@@ -133,6 +134,12 @@ impl SandboxResources {
         Self { cgroup: saved.cgroup.map(|saved| cgroups.restore_job(saved)), files }
     }
 
+    /// Releases the resources when no process is left. Returns the files that appeared under
+    /// protected names.
+    pub(crate) fn release(self) -> Vec<SetAsideFile> {
+        self.files.map(|files| files.scratch.set_aside_files()).unwrap_or_default()
+    }
+
     /// Lets another job use the cgroup, if the job has left it unchanged. Call it only for a job that
     /// has ended by itself.
     pub(crate) fn allow_reuse(&self) {
@@ -198,6 +205,7 @@ impl SandboxFiles {
             private: &view.private,
             shown: &view.shown,
             protected_files: &view.protected_files.names,
+            missing_files: &view.protected_files.missing_paths(),
             hidden: &hidden,
             temporary: Some(self.temporary.as_path()).filter(|_| !is_seen_elsewhere),
         })
@@ -235,8 +243,10 @@ impl PrivateView {
         let shown = workspace::visible_mounts(shared, named);
         let mut hidden = workspace::resolve_hidden(&places.hidden);
         hidden.extend(workspace::visible_sockets(shared, &shown, &readable));
-        let protected_files =
-            workspace::protect_files(places, roots, scratch.path(), scratch.handover());
+        let protected_files = find_protected_files(places, roots).and_then(|found| {
+            found.record(scratch.path())?;
+            Ok(found)
+        });
         let protected_files = protected_files.map_err(|error| {
             confinement_error(
                 "what must not be changed in its workspace could not be protected",

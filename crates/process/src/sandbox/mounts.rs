@@ -85,8 +85,11 @@ pub(crate) struct MountView<'a> {
     /// The parts of those directories that are still visible.
     pub(crate) shown: &'a [BindMount],
     /// The files in the workspaces that must not change
-    /// ([`super::workspace::ProtectedFiles::names`]).
+    /// ([`super::protected_files::ProtectedFiles::names`]).
     pub(crate) protected_files: &'a [PathBuf],
+    /// Paths that do not exist, in directories that must stay where they are
+    /// ([`super::protected_files::ProtectedFiles::missing_paths`]).
+    pub(crate) missing_files: &'a [PathBuf],
     /// The paths that cannot be read ([`super::workspace::resolve_hidden`]).
     pub(crate) hidden: &'a [PathBuf],
     /// The job's own temporary directory on the host, if it is not seen in a private directory.
@@ -109,6 +112,7 @@ pub(crate) fn plan_mounts(view: &MountView<'_>) -> Vec<Mount> {
     let pinned = view
         .protected_files
         .iter()
+        .chain(view.missing_files)
         .flat_map(|name| pinned_dirs(name, view.roots))
         .map(Mount::Pinned);
     let read_only = view.protected_files.iter().cloned().map(Mount::ReadOnly);
@@ -533,11 +537,9 @@ mod tests {
 
     use super::*;
     use crate::confinement::{SandboxPaths, SandboxProfile};
-    use crate::keeper::HandoverFlag;
+    use crate::sandbox::protected_files::{ProtectedFiles, find_protected_files};
     use crate::sandbox::scratch::{Scratch, ScratchReaper, ScratchRoot};
-    use crate::sandbox::workspace::{
-        self, ProtectedFiles, SharedDir, protect_files, visible_mounts, writable_roots,
-    };
+    use crate::sandbox::workspace::{self, SharedDir, visible_mounts, writable_roots};
 
     type PlannedMount = (fn(PathBuf) -> Mount, &'static str);
 
@@ -565,7 +567,16 @@ mod tests {
         hidden: &'a [PathBuf],
     ) -> MountView<'a> {
         let temporary = Some(Path::new("/tmp/s/job"));
-        MountView { profile, roots, private: &[], shown: &[], protected_files, hidden, temporary }
+        MountView {
+            profile,
+            roots,
+            private: &[],
+            shown: &[],
+            protected_files,
+            missing_files: &[],
+            hidden,
+            temporary,
+        }
     }
 
     fn substitutes(pairs: &[(&str, &str)]) -> Vec<BindMount> {
@@ -612,6 +623,10 @@ mod tests {
     #[test]
     fn a_protected_file_cannot_be_recreated_in_another_directory_of_the_same_name() {
         let [others, own] = SCRATCH;
+        let (roots, missing) = (paths(&["/w"]), paths(&["/w/.git/hooks", "/w/.envrc"]));
+        let view = view(SandboxProfile::WorkspaceWrite, &roots, &[], &[]);
+        let plan = plan_mounts(&MountView { temporary: None, missing_files: &missing, ..view });
+        assert_eq!(plan, [Writable("/w".into()), Pinned("/w/.git".into())]);
         check(
             &["/w"],
             &["/w/.git/hooks", "/w/.mcp.json", "/elsewhere/x"],
@@ -764,14 +779,14 @@ mod tests {
             }
             symlink("dots/bashrc", base.join("home/.bashrc")).unwrap();
             symlink("nowhere", base.join("home/.zshenv")).unwrap();
-            for name in ["tmp", "records", "home/work/disc"] {
+            for name in ["tmp", "home/work/disc"] {
                 fs::create_dir(base.join(name)).unwrap();
             }
             Self { _folder: folder, base, scratch_root: None, scratch: None }
         }
 
         /// Runs a test as a job, and checks that the host is unchanged afterwards.
-        fn run(mut self, workspace: &[&str], test: &str) {
+        fn run(mut self, test: &str) {
             let before = snapshot(&self.base);
             let reaper = ScratchReaper::default();
             let root = ScratchRoot::create(&self.base.join("tmp"), &reaper).unwrap();
@@ -780,11 +795,8 @@ mod tests {
             scratch.directory("own").unwrap();
             fs::write(self.base.join("tmp/scratch"), scratch.path().to_str().unwrap()).unwrap();
             (self.scratch_root, self.scratch) = (Some(root), Some(scratch));
-            // The server protects the files for as long as the job runs.
-            let (_, protected_files) = prepare_workspaces(&self.base, workspace);
             run_in_namespaces(&self.base, test);
-            assert!(protected_files.names.iter().all(|name| name.symlink_metadata().is_ok()));
-            drop((protected_files, self.scratch.take(), _other));
+            drop((self.scratch.take(), _other));
             // A thread removes them; it must be done before the server's own directory is removed.
             let root = self.scratch_root.take().unwrap();
             let deadline = Instant::now() + Duration::from_secs(30);
@@ -794,15 +806,12 @@ mod tests {
             }
             drop(root);
             fs::remove_file(self.base.join("tmp/scratch")).unwrap();
-            for record in fs::read_dir(self.base.join("records")).unwrap() {
-                fs::remove_file(record.unwrap().path()).unwrap();
-            }
             assert_eq!(snapshot(&self.base), before);
         }
     }
 
     /// Returns the workspaces below the home directory, and the protected files in them.
-    fn prepare_workspaces(base: &Path, workspace: &[&str]) -> (Vec<PathBuf>, ProtectedFiles) {
+    fn find_workspaces(base: &Path, workspace: &[&str]) -> (Vec<PathBuf>, ProtectedFiles) {
         let home = base.join("home");
         let places = SandboxPaths {
             workspace: workspace.iter().map(|name| home.join(name)).collect(),
@@ -811,9 +820,7 @@ mod tests {
             ..SandboxPaths::default()
         };
         let roots = writable_roots(&places, &[], Path::new("/")).unwrap();
-        let records = &base.join("records");
-        let handover = &HandoverFlag::default();
-        let protected_files = protect_files(&places, &roots, records, handover).unwrap();
+        let protected_files = find_protected_files(&places, &roots).unwrap();
         (roots, protected_files)
     }
 
@@ -879,7 +886,7 @@ mod tests {
             assert_eq!(count, Some("1"), "must run in its own namespaces, not on the host");
             let base = std::env::current_dir().unwrap();
             let scratch = PathBuf::from(fs::read_to_string(base.join("tmp/scratch")).unwrap());
-            let (roots, protected_files) = prepare_workspaces(&base, workspace);
+            let (roots, protected_files) = find_workspaces(&base, workspace);
             let secret =
                 [".ssh", ".netrc", "data", ".aws"].map(|name| base.join("home").join(name));
             let mut hidden = workspace::resolve_hidden(&secret);
@@ -898,6 +905,7 @@ mod tests {
                 private: &private,
                 shown: &visible_mounts(&shared, named.iter().map(PathBuf::as_path)),
                 protected_files: &protected_files.names,
+                missing_files: &protected_files.missing_paths(),
                 hidden: &hidden,
                 temporary: Some(&scratch),
             };
@@ -927,18 +935,6 @@ mod tests {
             } else {
                 check_errno(fs::write(&path, "new"), &[Errno::ROFS]);
             }
-            check_errno(
-                fs::set_permissions(&path, PermissionsExt::from_mode(0o777)),
-                &[Errno::ROFS],
-            );
-        }
-
-        /// Checks that nothing is there, and that nothing can be put there.
-        #[track_caller]
-        fn check_empty(&self, path: &str) {
-            let path = self.at(path);
-            check_errno(fs::write(&path, "new"), &[Errno::NXIO]);
-            check_errno(fs::create_dir(&path), &[Errno::EXIST]);
             check_errno(
                 fs::set_permissions(&path, PermissionsExt::from_mode(0o777)),
                 &[Errno::ROFS],
@@ -998,7 +994,7 @@ mod tests {
 
     #[test]
     fn a_job_can_write_only_to_its_workspace() {
-        TestHost::new().run(&["work"], "inside_a_workspace");
+        TestHost::new().run("inside_a_workspace");
     }
 
     #[test]
@@ -1021,11 +1017,9 @@ mod tests {
             inside.check_read_only(read_only);
         }
         inside.check_read_only("home/work/.git/hooks/pre-commit");
-        for protected_files in ["home/work/.mcp.json", "home/work/.git/hooks", "home/work/.git"] {
+        for protected_files in ["home/work/.git/hooks", "home/work/.git"] {
             inside.check_irreplaceable(protected_files);
         }
-        check_errno(fs::write(inside.at("home/work/.mcp.json"), "new"), &[Errno::NXIO]);
-        check_errno(fs::create_dir(inside.at("home/work/.mcp.json/x")), &[Errno::NOTDIR]);
         let moved = fs::rename(inside.at("outside/file"), inside.at("home/work/taken"));
         check_errno(moved, &[Errno::XDEV, Errno::ROFS]);
         let linked = fs::hard_link(inside.at("outside/file"), inside.at("home/work/taken"));
@@ -1047,7 +1041,7 @@ mod tests {
 
     #[test]
     fn a_job_does_not_see_hidden_paths() {
-        TestHost::new().run(&["work"], "inside_without_secrets");
+        TestHost::new().run("inside_without_secrets");
     }
 
     #[test]
@@ -1067,7 +1061,7 @@ mod tests {
 
     #[test]
     fn a_job_has_its_own_devices_and_processes() {
-        TestHost::new().run(&["work"], "inside_a_small_system");
+        TestHost::new().run("inside_a_small_system");
     }
 
     #[test]
@@ -1122,7 +1116,7 @@ mod tests {
 
     #[test]
     fn a_job_cannot_change_shell_start_up_files_if_its_home_is_its_workspace() {
-        TestHost::new().run(&["", "data/ws"], "inside_a_home");
+        TestHost::new().run("inside_a_home");
     }
 
     #[test]
@@ -1138,13 +1132,10 @@ mod tests {
             inside.check_read_only(link);
             inside.check_irreplaceable(link);
         }
-        for name in ["home/dots", "home/.zshenv", "home/.zshrc", "home/.config", "home/.ssh"] {
+        for name in ["home/dots", "home/.zshenv", "home/.config", "home/.ssh"] {
             inside.check_irreplaceable(name);
         }
         inside.check_read_only("home/.ssh");
-        for name in ["home/.zshrc", "home/.profile", "home/.config/fish"] {
-            inside.check_empty(name);
-        }
         // A workspace in a hidden directory, and nothing beside it.
         assert_eq!(names(&inside.at("home/data")), ["ws"]);
         assert_eq!(fs::read_to_string(inside.at("home/data/ws/file")).unwrap(), "old");
@@ -1153,7 +1144,7 @@ mod tests {
 
     #[test]
     fn a_read_only_job_can_write_only_to_its_temporary_directory() {
-        TestHost::new().run(&["bare"], "inside_read_only");
+        TestHost::new().run("inside_read_only");
     }
 
     #[test]
@@ -1168,22 +1159,21 @@ mod tests {
     }
 
     #[test]
-    fn a_job_cannot_create_a_missing_hooks_directory() {
-        TestHost::new().run(&["bare"], "inside_without_hooks");
+    fn a_job_cannot_replace_the_directory_around_a_missing_file() {
+        TestHost::new().run("inside_without_hooks");
     }
 
     #[test]
     #[ignore = "run in namespaces by the test above"]
     fn inside_without_hooks() {
         let inside = JobSide::new(SandboxProfile::WorkspaceWrite, &["bare"]);
-        inside.check_empty("home/bare/.git/hooks");
-        inside.check_irreplaceable("home/bare/.git/hooks");
         inside.check_irreplaceable("home/bare/.git");
+        inside.check_writable("home/bare/.git");
     }
 
     #[test]
     fn a_job_has_private_directories_with_only_the_shown_parts_of_the_host() {
-        TestHost::new().run(&["work"], "inside_places_of_its_own");
+        TestHost::new().run("inside_places_of_its_own");
     }
 
     #[test]

@@ -17,8 +17,10 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
+use crate::confinement::SetAsideFile;
 use crate::keeper::{HandoverFlag, KeeperClient, SCRATCH_FILE, SavedPath};
-use crate::sandbox::workspace::{self, open_directory};
+use crate::sandbox::protected_files::set_aside_recorded;
+use crate::sandbox::workspace::open_directory;
 
 /// The prefix of the names of servers' directories.
 const PREFIX: &str = "scratch-";
@@ -131,9 +133,10 @@ impl Scratch {
         Self { path, reaper: reaper.clone() }
     }
 
-    /// Returns the flag that is set once the next server takes over the job.
-    pub(crate) fn handover(&self) -> &HandoverFlag {
-        &self.reaper.handover
+    /// Renames what has appeared in a workspace under the protected names that are recorded here. No
+    /// process of the job must be left.
+    pub(crate) fn set_aside_files(&self) -> Vec<SetAsideFile> {
+        if self.reaper.handover.is_set() { Vec::new() } else { set_aside_recorded(&self.path) }
     }
 
     /// Returns the directory. The job itself sees only directories in it.
@@ -159,6 +162,7 @@ impl Drop for Scratch {
         if self.reaper.handover.is_set() {
             return;
         }
+        self.set_aside_files();
         self.reaper.remove(LeftoverDir { path: std::mem::take(&mut self.path), _lock: None });
     }
 }
@@ -198,7 +202,7 @@ impl ScratchReaper {
             let path = entry.path();
             let is_job = entry.file_type().is_ok_and(|kind| kind.is_dir()) && !kept.contains(&path);
             if is_job {
-                workspace::remove_recorded_placeholders(&path);
+                set_aside_recorded(&path);
                 self.remove(LeftoverDir { path, _lock: None });
             }
         }
@@ -227,28 +231,28 @@ fn remove_leftovers(around: &Path, reaper: &ScratchReaper) {
         let is_one = entry.file_name().as_bytes().starts_with(PREFIX.as_bytes());
         let path = entry.path();
         if let (true, Some(lock)) = (is_one, lock(&path)) {
-            release_placeholders(&path);
+            set_aside_all(&path);
             reaper.remove(LeftoverDir { path, _lock: Some(lock) });
         }
     }
 }
 
-/// Cleans up after a server that was killed and whose processes are gone: removes the placeholders
-/// of its jobs from their workspaces, and its directory.
+/// Cleans up after a server that was killed and whose processes are gone: renames what has appeared
+/// under protected names in the workspaces of its jobs, and removes its directory.
 ///
 /// # Errors
 /// If the directory cannot be removed. The next server tries again.
 pub(crate) fn clean_up_after(root: &Path) -> io::Result<()> {
-    release_placeholders(root);
+    set_aside_all(root);
     remove_dir(root)?;
     root.parent().map(rmdir);
     Ok(())
 }
 
-/// Removes the placeholders that the records of a server's jobs name.
-fn release_placeholders(root: &Path) {
+/// Renames what has appeared under the names in the records of a server's jobs.
+fn set_aside_all(root: &Path) {
     for job in fs::read_dir(root).into_iter().flatten().flatten() {
-        workspace::remove_recorded_placeholders(&job.path());
+        set_aside_recorded(&job.path());
     }
 }
 

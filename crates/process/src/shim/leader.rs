@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "execve, dup2 and signal calls have no safe wrappers")]
 
 use std::convert::Infallible;
-use std::ffi::c_int;
+use std::ffi::{CString, c_int};
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
 use std::ptr;
 
@@ -19,7 +19,7 @@ use super::plan::ShimPlan;
 use super::protocol::Role;
 use crate::confinement::Backend;
 use crate::sandbox::seccomp::SeccompFilter;
-use crate::sandbox::{mounts, restrictions, seccomp};
+use crate::sandbox::{kernel_settings, mounts, restrictions, seccomp};
 use crate::shell::REPORT_FD;
 use crate::spawn_request::{SpawnFailure, SpawnStep};
 use crate::syscalls::{last_error, pointers};
@@ -42,6 +42,8 @@ struct LeaderSetup<'a> {
     files: &'a GivenFiles,
     standard: StandardFiles,
     ruleset: Option<OwnedFd>,
+    /// The settings of the kernel that it must not write.
+    kernel_settings: Vec<CString>,
     /// Refuses signals to the shim, where numbers mean the same to the job.
     guard: SeccompFilter,
     /// The cgroup that it still has to enter.
@@ -74,7 +76,15 @@ pub(super) fn start(
         (Isolation::None | Isolation::Namespaces(_), _) => Ok(SeccompFilter::default()),
     };
     let guard = guard.map_err(|error| SpawnStep::Filter.failed(error))?;
-    let mut setup = LeaderSetup { plan, files, standard, ruleset, guard, cgroup: None };
+    let (profile, backend) = (sandbox.confinement.profile, sandbox.backend);
+    let kernel_settings = if kernel_settings::are_at_stake(profile, backend) {
+        let found = kernel_settings::find_kernel_settings();
+        found.map_err(|error| SpawnStep::Mounts.failed(error))?
+    } else {
+        Vec::new()
+    };
+    let mut setup =
+        LeaderSetup { plan, files, standard, ruleset, kernel_settings, guard, cgroup: None };
     let failed = |errno| SpawnStep::Clone.failed(errno);
     let (failure, report) = pipe_with(PipeFlags::CLOEXEC).map_err(failed)?;
     let forked = match cgroup.map(namespaces::fork_in_cgroup) {
@@ -133,6 +143,8 @@ impl LeaderSetup<'_> {
                 .map_err(|errno| SpawnStep::Directory.failed(errno))?;
         }
         self.enter_cgroup()?;
+        kernel_settings::protect_kernel_settings(&self.kernel_settings)
+            .map_err(|errno| SpawnStep::Mounts.failed(errno))?;
         setsid().map_err(|errno| SpawnStep::Session.failed(errno))?;
         self.standard.take(self.files).map_err(|errno| SpawnStep::Files.failed(errno))?;
         reset_signals().map_err(|errno| SpawnStep::Session.failed(errno))?;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
@@ -19,6 +19,7 @@ use tokio::sync::Notify;
 use super::ending::EndingNote;
 use super::plan::ShimPlan;
 use super::protocol::{LeaderExit, Order, Report, Role, ShimState};
+use crate::confinement::SetAsideFile;
 use crate::exit::Exit;
 use crate::keeper::KeeperClient;
 use crate::sandbox::job_resources::SandboxResources;
@@ -94,6 +95,8 @@ pub(crate) struct ShimLink {
     is_released: AtomicBool,
     /// The resources that are held for the tree until it is over.
     resources: Mutex<Option<SandboxResources>>,
+    /// The files that were found under protected names when it was over.
+    set_aside: OnceLock<Vec<SetAsideFile>>,
 }
 
 /// The knowledge about a shim.
@@ -146,6 +149,7 @@ impl ShimLink {
             received: Notify::new(),
             is_released: AtomicBool::new(false),
             resources: Mutex::new(Some(resources)),
+            set_aside: OnceLock::new(),
         }))
     }
 
@@ -264,8 +268,15 @@ impl ShimLink {
         if let Some(held) = held.as_ref().filter(|_| self.lock().has_ended_by_itself) {
             held.allow_reuse();
         }
-        // Dropped after the lock is released, since this removes directories.
-        drop(held);
+        // After the lock is released, since this removes directories.
+        if let Some(held) = held {
+            self.set_aside.set(held.release()).ok();
+        }
+    }
+
+    /// Returns the files that were found under protected names, once the tree is over.
+    pub(crate) fn set_aside_files(&self) -> &[SetAsideFile] {
+        self.set_aside.get().map_or(&[], Vec::as_slice)
     }
 
     /// Ends the connection: everything about the job is recorded. The shim ends with its tree.
