@@ -116,6 +116,7 @@ pub(super) fn build_launch(guard: &JobGuard, cwd: Cwd) -> Result<ProcessLaunch, 
             limits: spec.resources,
             paths: Arc::clone(&settings.places),
         },
+        user: None,
         keep_as: settings.journal.as_ref().map(|_| keep_name(guard.id())),
     })
 }
@@ -305,6 +306,7 @@ mod tests {
             stdin: LaunchStdin::Null,
             streams: StreamMode::Separate,
             sandbox: SandboxSpec::none(),
+            user: None,
             keep_as: None,
         }
     }

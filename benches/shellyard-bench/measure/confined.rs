@@ -184,6 +184,7 @@ impl ConfinedServer {
                 limits: usual_limits(),
                 paths: Arc::clone(&self.places),
             },
+            user: None,
             keep_as: None,
         }
     }

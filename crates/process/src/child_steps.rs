@@ -18,6 +18,7 @@ use rustix::thread::set_no_new_privs;
 
 use crate::child_defaults::ChildDefaults;
 use crate::confinement::{Backend, Confinement, NetworkAccess, ResourceLimits};
+use crate::job_user::JobUser;
 use crate::launch::EnvVariable;
 use crate::processes::ProcessTag;
 use crate::sandbox::mounts::Mount;
@@ -66,6 +67,10 @@ pub(crate) fn execute(
         .map_err(|errno| SpawnStep::Limits.failed(errno))?;
     restrictions::apply_limits(&sandbox.limits, setup.max_tasks)
         .map_err(|error| SpawnStep::Limits.failed(error))?;
+    // After everything that needs the server's rights, and before they are given up.
+    if let Some(user) = &setup.request.user {
+        user.become_user().map_err(|errno| SpawnStep::User.failed(errno))?;
+    }
     restrictions::drop_capabilities(sandbox.confinement.profile)
         .map_err(|error| SpawnStep::Capabilities.failed(error))?;
     if sandbox.backend != Backend::Nothing {
@@ -240,6 +245,7 @@ pub(crate) enum SpawnStep {
     Session,
     Processes,
     Limits,
+    User,
     Capabilities,
     Privileges,
     Landlock,
@@ -248,7 +254,7 @@ pub(crate) enum SpawnStep {
 }
 
 impl SpawnStep {
-    pub(crate) const ALL: [Self; 18] = [
+    pub(crate) const ALL: [Self; 19] = [
         Self::Request,
         Self::Clone,
         Self::Cgroup,
@@ -262,6 +268,7 @@ impl SpawnStep {
         Self::Session,
         Self::Processes,
         Self::Limits,
+        Self::User,
         Self::Capabilities,
         Self::Privileges,
         Self::Landlock,
@@ -285,6 +292,7 @@ impl SpawnStep {
             Self::Session => "it got no session of its own",
             Self::Processes => "its own /proc could not be mounted",
             Self::Limits => "its limits could not be set",
+            Self::User => "it could not become the user of its tenant",
             Self::Capabilities => "its privileges could not be given up",
             Self::Privileges => "it could not be kept from gaining privileges",
             Self::Landlock => "Landlock could not be applied",
@@ -317,6 +325,8 @@ pub(crate) struct SpawnRequest {
     pub(crate) terminal: Option<CString>,
     /// The tag of its tree, set before it can start other processes.
     pub(crate) tag: Option<ProcessTag>,
+    /// The user that it becomes, if it is another one.
+    pub(crate) user: Option<JobUser>,
     pub(crate) sandbox: SandboxRules,
 }
 

@@ -11,6 +11,7 @@ use std::ffi::{CString, OsString};
 use std::fmt::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -381,6 +382,8 @@ impl ProcessRecord {
     fn write(&self, processes: &ServerProcessFilter) -> io::Result<()> {
         let new = self.dir.join(NEW_FILE);
         fs::write(&new, render_record(&self.boot, processes))?;
+        // Jobs with users of their own can pass through the directory.
+        fs::set_permissions(&new, fs::Permissions::from_mode(0o600))?;
         fs::rename(new, self.dir.join(FILE))
     }
 }

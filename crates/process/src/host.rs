@@ -568,6 +568,7 @@ mod tests {
             stdin: LaunchStdin::Null,
             streams: StreamMode::Separate,
             sandbox: SandboxSpec::none(),
+            user: None,
             keep_as: None,
         }
     }

@@ -26,6 +26,7 @@ pub mod confinement;
 mod guardian;
 mod host;
 mod job_cgroup;
+mod job_user;
 mod keeper;
 mod launch;
 pub mod load;
@@ -50,6 +51,7 @@ pub use child_defaults::{HostTag, JOB_VARIABLE, raise_thread_priority, wait_for_
 pub use children::{SPAWN_PATIENCE, SpawnBacklog, SpawnPool};
 pub use guardian::{Guardian, ProcessRecord};
 pub use host::{Host, KeptProcess};
+pub use job_user::JobUser;
 pub use keeper::{KeeperClient, KeeperLaunch, KeeperNotice, UPGRADE_EXIT_CODE, run_keeper};
 pub use launch::{
     CommandLine, Cwd, EnvVariable, LaunchStdin, OpenedDir, ProcessLaunch, ReportMode, SandboxSpec,

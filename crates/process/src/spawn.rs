@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -23,6 +23,7 @@ use crate::host::{Host, SavedProcess};
 use crate::keeper::{FileRole, KeptFile, KeptJob};
 use crate::launch::{self, CommandLine, Cwd, EnvVariable, ProcessLaunch, ReportMode, StartError};
 use crate::sandbox::job_resources::{JobResources, SandboxResources};
+use crate::sandbox::scratch::user_directory;
 use crate::shell::PipelineReport;
 use crate::spawner::{NamespacedLeader, PidNamespace};
 use crate::spawner_process::spawner_main;
@@ -138,12 +139,14 @@ impl Host {
         let pipes = StdioPipes::open(launch.stdin, launch.streams).map_err(system)?;
         let started_after = syscalls::boot_ticks();
         let resources = self.create_sandbox_resources(launch)?;
+        let shared = prepare_for_user(launch, &resources, &pipes.child_stdio)?;
         let request = SpawnRequest {
             path,
             argv,
-            env: build_env(launch, resources.temporary())?,
+            env: build_env(launch, resources.temporary().or(shared.as_deref()))?,
             terminal: pipes.child_stdio.terminal().cloned(),
             tag: self.new_tag(),
+            user: launch.user.clone(),
             sandbox: self.sandbox_rules(&resources, &launch.sandbox),
         };
         let files = pipes.child_stdio.files(cwd, report.as_ref().map(PipelineReport::file));
@@ -293,6 +296,7 @@ fn explain_failure(
         | SpawnStep::EnterDirectory
         | SpawnStep::Processes
         | SpawnStep::Limits
+        | SpawnStep::User
         | SpawnStep::Capabilities
         | SpawnStep::Privileges
         | SpawnStep::Landlock
@@ -325,6 +329,26 @@ fn build_env(
         env.push(EnvVariable::new(TEMPORARY, temporary)?);
     }
     Ok(env)
+}
+
+/// Gives a process of another user its standard files. Returns the directory for its temporary files, if
+/// it has none of its own and the server has a place for it.
+fn prepare_for_user(
+    launch: &ProcessLaunch,
+    resources: &SandboxResources,
+    child_stdio: &ChildStdio,
+) -> Result<Option<PathBuf>, StartError> {
+    let Some(user) = &launch.user else { return Ok(None) };
+    child_stdio.give_to(user, launch.stdin).map_err(|errno| system_error(launch, &errno.into()))?;
+    let root = &launch.sandbox.paths.scratch;
+    if resources.temporary().is_some() || !root.is_absolute() {
+        return Ok(None);
+    }
+    let made = user_directory(root, user);
+    made.map(Some).map_err(|error| StartError::Confinement {
+        what: "the directory for temporary files of its user could not be made".to_owned(),
+        why: error.to_string(),
+    })
 }
 
 /// Returns the whole variable that marks the tree.
@@ -573,6 +597,7 @@ mod tests {
             stdin: LaunchStdin::Null,
             streams: StreamMode::Separate,
             sandbox: SandboxSpec::none(),
+            user: None,
             keep_as: None,
         }
     }

@@ -13,7 +13,8 @@ use std::process::ExitCode;
 
 use rustix::io::{Errno, retry_on_intr};
 use rustix::process::{
-    DumpableBehavior, Pid, chdir, getcwd, getgid, getuid, set_dumpable_behavior,
+    DumpableBehavior, Pid, WaitOptions, chdir, getcwd, getgid, getuid, set_dumpable_behavior,
+    waitpid,
 };
 use rustix::thread::{UnshareFlags, set_name, set_no_new_privs};
 
@@ -23,6 +24,7 @@ use crate::child_steps::{
     execute, exit_now,
 };
 use crate::confinement::NetworkAccess;
+use crate::job_user::JobUser;
 use crate::sandbox::{mounts, restrictions};
 use crate::spawner_wire::{self, ReceivedFiles, SpawnerNote, SpawnerRequest};
 use crate::syscalls::last_error;
@@ -127,7 +129,7 @@ fn try_run_maker(
     // Done before the new mount namespace, where this directory would still be the old one's.
     setup.enter_directory()?;
     let place = getcwd(Vec::new()).map_err(|errno| SpawnStep::Directory.failed(errno))?;
-    enter_new_namespaces(setup.sandbox().confinement.network)?;
+    enter_new_namespaces(setup.sandbox().confinement.network, setup.request.user.as_ref())?;
     standard.show_terminal().map_err(|errno| SpawnStep::Files.failed(errno))?;
     mounts::apply_mounts(&setup.sandbox().mounts)
         .map_err(|error| SpawnStep::Mounts.failed(error))?;
@@ -154,9 +156,14 @@ fn try_run_maker(
     Ok(())
 }
 
-fn enter_new_namespaces(network: NetworkAccess) -> Result<(), SpawnFailure> {
+fn enter_new_namespaces(
+    network: NetworkAccess,
+    job_user: Option<&JobUser>,
+) -> Result<(), SpawnFailure> {
     let user = getuid();
     let group = getgid();
+    let failed = |error: io::Error| SpawnStep::UserMap.failed(error);
+    let mapper = job_user.map(UserMapper::start).transpose().map_err(failed)?;
     let mut flags = UnshareFlags::NEWUSER
         | UnshareFlags::NEWPID
         | UnshareFlags::NEWNS
@@ -167,7 +174,11 @@ fn enter_new_namespaces(network: NetworkAccess) -> Result<(), SpawnFailure> {
         NetworkAccess::Off => flags |= UnshareFlags::NEWNET,
     }
     unshare(flags).map_err(|errno| SpawnStep::Namespaces.failed(errno))?;
-    map_users(user.as_raw(), group.as_raw()).map_err(|error| SpawnStep::UserMap.failed(error))?;
+    match mapper {
+        Some(mapper) => mapper.finish(),
+        None => map_users(user.as_raw(), group.as_raw()),
+    }
+    .map_err(failed)?;
     match network {
         NetworkAccess::On => Ok(()),
         // The job can reach the servers of its own tests; nobody else can.
@@ -183,6 +194,64 @@ fn map_users(user: u32, group: u32) -> io::Result<()> {
     write("/proc/self/uid_map", &format!("{user} {user} 1"))?;
     write("/proc/self/gid_map", &format!("{group} {group} 1"))?;
     Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
+}
+
+/// A process that stays outside of the new user namespace and maps a second user into it: only from
+/// there is more than one's own user allowed.
+#[derive(Debug)]
+struct UserMapper {
+    process: Pid,
+    /// Our end: a byte from us says that the namespace exists, one from the process that it is mapped.
+    socket: OwnedFd,
+}
+
+impl UserMapper {
+    fn start(user: &JobUser) -> io::Result<Self> {
+        let (ours, theirs) = rustix::net::socketpair(
+            rustix::net::AddressFamily::UNIX,
+            rustix::net::SocketType::SEQPACKET,
+            rustix::net::SocketFlags::CLOEXEC,
+            None,
+        )?;
+        let lines = |own: u32, others: &[u32]| {
+            let mut ids: Vec<u32> = [own].iter().chain(others).copied().collect();
+            ids.sort_unstable();
+            ids.dedup();
+            ids.into_iter().map(|id| format!("{id} {id} 1\n")).collect::<String>()
+        };
+        let users = lines(getuid().as_raw(), &[user.uid]);
+        let groups = lines(getgid().as_raw(), &[&[user.gid][..], &user.groups].concat());
+        let maker = rustix::process::getpid();
+        match fork_child()? {
+            ForkResult::Parent(process) => Ok(Self { process, socket: ours }),
+            ForkResult::Child => {
+                // It would see no end of ours otherwise.
+                drop(ours);
+                let mut order = [0];
+                let is_ordered =
+                    retry_on_intr(|| rustix::io::read(&theirs, &mut order)).is_ok_and(|n| n == 1);
+                let of_maker = |name: &str| format!("/proc/{maker}/{name}");
+                let mapped = is_ordered
+                    && write(&of_maker("uid_map"), &users).is_ok()
+                    && write(&of_maker("gid_map"), &groups).is_ok();
+                rustix::io::write(&theirs, &[u8::from(mapped)]).ok();
+                exit_now(0)
+            }
+        }
+    }
+
+    /// Maps the users into the namespace that this process has entered meanwhile.
+    fn finish(self) -> io::Result<()> {
+        // The files in /proc of a process that is not dumpable belong to root.
+        set_dumpable_behavior(DumpableBehavior::Dumpable)?;
+        let mut answer = [0];
+        rustix::io::write(&self.socket, &[1])?;
+        let answered = retry_on_intr(|| rustix::io::read(&self.socket, &mut answer));
+        // The kernel may reap our children by itself.
+        waitpid(Some(self.process), WaitOptions::empty()).ok();
+        set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+        if answered? == 1 && answer == [1] { Ok(()) } else { Err(Errno::PERM.into()) }
+    }
 }
 
 fn write(path: &str, text: &str) -> io::Result<()> {
@@ -260,6 +329,16 @@ fn fork_sibling() -> Result<ForkResult, Errno> {
     const NONE: c_long = 0;
     // SAFETY: without CLONE_VM and without a stack this is `fork`: the new process has its own copy
     // of all memory. There is one thread, so no lock is held by a thread that does not exist there.
+    fork_result(unsafe { libc::syscall(libc::SYS_clone, FLAGS, NONE, NONE, NONE, NONE) })
+}
+
+/// Creates a copy of this process that is its child.
+///
+/// Only for the spawner and its descendants, as above.
+fn fork_child() -> Result<ForkResult, Errno> {
+    const FLAGS: c_long = libc::SIGCHLD as c_long;
+    const NONE: c_long = 0;
+    // SAFETY: as in `fork_sibling`.
     fork_result(unsafe { libc::syscall(libc::SYS_clone, FLAGS, NONE, NONE, NONE, NONE) })
 }
 

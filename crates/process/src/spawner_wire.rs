@@ -18,6 +18,7 @@ use rustix::process::Pid;
 
 use crate::child_steps::{SandboxRules, SpawnFailure, SpawnRequest, SpawnStep};
 use crate::confinement::{Backend, Confinement, NetworkAccess, ResourceLimits, SandboxProfile};
+use crate::job_user::JobUser;
 use crate::launch::EnvVariable;
 use crate::processes::{ProcessTag, parse_pid};
 use crate::sandbox::mounts::{BindMount, Mount};
@@ -33,6 +34,7 @@ pub(crate) fn encode(request: &SpawnRequest, files: &[FdRole]) -> Vec<u8> {
     out.option(request.terminal.as_ref(), |out, path| out.bytes(path.as_bytes()));
     out.list(files, |out, role| out.byte(*role as u8));
     out.option(request.tag.as_ref(), |out, tag| out.fixed(tag.to_number().to_le_bytes()));
+    out.option(request.user.as_ref(), encode_user);
     encode_sandbox(&request.sandbox, &mut out);
     out.0
 }
@@ -46,8 +48,32 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<(SpawnRequest, Vec<FdRole>)> {
     let terminal = input.option(WireReader::c_string)?;
     let files = input.list(|input| input.one_of(&FdRole::ALL))?;
     let tag = input.option(|input| input.number().and_then(ProcessTag::from_number))?;
+    let user = input.option(decode_user)?;
     let sandbox = decode_sandbox(&mut input)?;
-    input.0.is_empty().then_some((SpawnRequest { path, argv, env, terminal, tag, sandbox }, files))
+    let request = SpawnRequest { path, argv, env, terminal, tag, user, sandbox };
+    input.0.is_empty().then_some((request, files))
+}
+
+fn encode_user(out: &mut WireWriter, user: &JobUser) {
+    let JobUser { name, uid, gid, groups, home, shell } = user;
+    out.bytes(name.as_bytes());
+    out.fixed(uid.to_le_bytes());
+    out.fixed(gid.to_le_bytes());
+    out.list(groups, |out, group| out.fixed(group.to_le_bytes()));
+    out.path(home);
+    out.path(shell);
+}
+
+fn decode_user(input: &mut WireReader<'_>) -> Option<JobUser> {
+    let name = input.path()?;
+    Some(JobUser {
+        name: name.into_os_string().into_string().ok()?,
+        uid: input.fixed().map(u32::from_le_bytes)?,
+        gid: input.fixed().map(u32::from_le_bytes)?,
+        groups: input.list(|input| input.fixed().map(u32::from_le_bytes))?,
+        home: input.path()?,
+        shell: input.path()?,
+    })
 }
 
 fn encode_sandbox(sandbox: &SandboxRules, out: &mut WireWriter) {
@@ -541,16 +567,29 @@ mod tests {
     }
 
     prop_compose! {
+        fn user()(
+            name in "[a-z]{1,8}",
+            ids in any::<(u32, u32)>(),
+            groups in vec(any::<u32>(), 0..5),
+            home in path(),
+            shell in path(),
+        ) -> JobUser {
+            JobUser { name, uid: ids.0, gid: ids.1, groups, home, shell }
+        }
+    }
+
+    prop_compose! {
         fn request()(
             path in c_string(),
             argv in vec(c_string(), 0..8),
             env in vec(c_string().prop_map(EnvVariable::from), 0..8),
             terminal in of(c_string()),
             tag in of(any::<u64>()),
+            user in of(user()),
             sandbox in sandbox(),
         ) -> SpawnRequest {
             let tag = tag.map(ProcessTag::for_server);
-            SpawnRequest { path, argv, env, terminal, tag, sandbox }
+            SpawnRequest { path, argv, env, terminal, tag, user, sandbox }
         }
     }
 

@@ -18,6 +18,7 @@ use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, Interest, ReadBuf};
 
+use crate::job_user::JobUser;
 use crate::keeper::KeptFile;
 use crate::launch::{LaunchStdin, StreamMode, TerminalSize};
 use crate::syscalls;
@@ -439,6 +440,18 @@ impl ChildStdio {
         let stdout = lend(stdout);
         let stderr = lend(stderr);
         ChildFiles { directory, stdin, stdout, stderr, report }
+    }
+
+    /// Gives the files to the user of the process, so that it can open them by their names
+    /// (`/dev/stderr`) too. A standard input that is the server's own stays as it is.
+    pub(crate) fn give_to(&self, user: &JobUser, stdin: LaunchStdin) -> Result<(), Errno> {
+        match self {
+            Self::Pipes { stdin: theirs, stdout, stderr } => {
+                let theirs = theirs.iter().filter(|_| stdin == LaunchStdin::Pipe);
+                theirs.chain([stdout]).chain(stderr).try_for_each(|file| user.give_file(file))
+            }
+            Self::Terminal { path } => user.give_path(path.as_c_str()),
+        }
     }
 
     /// Returns the terminal that the process opens instead.

@@ -636,6 +636,7 @@ mod tests {
             env: vec![c"PATH=/usr/local/bin:/usr/bin:/bin".to_owned().into()],
             terminal: None,
             tag: None,
+            user: None,
             sandbox: SandboxRules {
                 confinement: Confinement::NONE,
                 backend: Backend::Nothing,

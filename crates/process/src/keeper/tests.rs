@@ -762,6 +762,7 @@ impl TestServer {
             stdin,
             streams: StreamMode::Separate,
             sandbox,
+            user: None,
             keep_as: is_kept.then(|| name.to_owned()),
         }
     }

@@ -230,6 +230,7 @@ fn start_in_namespaces(spawner: &Spawner, place: &Path) -> io::Result<Result<(),
         env: Vec::new(),
         terminal: None,
         tag: None,
+        user: None,
         sandbox: SandboxRules {
             confinement,
             backend: Backend::Namespaces,

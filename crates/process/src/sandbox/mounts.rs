@@ -778,7 +778,7 @@ mod tests {
             .unwrap();
             let _other = Scratch::create(root.path(), &reaper).unwrap();
             let scratch = Scratch::create(root.path(), &reaper).unwrap();
-            scratch.directory("own").unwrap();
+            scratch.directory("own", None).unwrap();
             fs::write(self.base.join("tmp/scratch"), scratch.path().to_str().unwrap()).unwrap();
             (self.scratch_root, self.scratch) = (Some(root), Some(scratch));
             // The server protects the files for as long as the job runs.
