@@ -14,5 +14,6 @@ mod serve;
 #[cfg(feature = "otlp")]
 mod span_sender;
 mod start;
+mod tenants;
 
 pub use start::run;
