@@ -11,12 +11,12 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
-use crate::confinement::{GrantedConfinement, ResourceLimits};
+use crate::confinement::{GrantedConfinement, ResourceLimits, SandboxPaths};
 use crate::ids::{CallerSession, TenantId};
 use crate::trace::CallTrace;
 
 pub use crate::output::Stream;
-pub use shellyard_process::{JOB_VARIABLE, StreamMode, TerminalSize};
+pub use shellyard_process::{JOB_VARIABLE, JobUser, StreamMode, TerminalSize};
 
 /// The lane of jobs that name no lane. It has no limit of its own, only the server's slots.
 pub const DEFAULT_LANE: &str = "default";
@@ -73,6 +73,61 @@ pub struct JobSpec {
     pub key: Option<String>,
     /// The trace of the call that submitted the job.
     pub trace: CallTrace,
+    /// The user and the directories of its tenant, if the settings name any. Not serialized: a job
+    /// that has not started gets those of the server that starts it.
+    #[serde(skip)]
+    pub area: Option<Arc<TenantArea>>,
+}
+
+/// The user and the directories of a tenant's jobs. All paths are full, without symlinks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TenantArea {
+    /// The user that the jobs run as; `None` = the server's.
+    pub user: Option<JobUser>,
+    /// The directory in which a job starts if its call names none.
+    pub workspace: PathBuf,
+    /// The directories in which jobs may run, including those below them; the workspace is one of
+    /// them.
+    pub directories: Vec<PathBuf>,
+    /// The directories of other tenants, which jobs with limited files do not see.
+    pub hidden: Vec<PathBuf>,
+}
+
+/// The directories with the homes of people, as far as they can be hidden as a whole.
+const HOMES: [&str; 2] = ["/root", "/home"];
+
+impl TenantArea {
+    /// `true` if jobs may run in this directory, a full path without symlinks.
+    #[must_use]
+    pub fn contains(&self, resolved: &Path) -> bool {
+        self.directories.iter().any(|directory| resolved.starts_with(directory))
+    }
+
+    /// Returns the paths for the sandbox of a job, given those for the jobs of tenants without an
+    /// area. What they have in the home directory of the server's user, this has in that of its own
+    /// user.
+    #[must_use]
+    pub fn sandbox_paths(&self, general: &SandboxPaths) -> SandboxPaths {
+        let mut paths = general.clone();
+        paths.workspace.clone_from(&self.directories);
+        paths.hidden.extend(self.hidden.iter().cloned());
+        let Some(user) = &self.user else { return paths };
+        if let Some(home) = general.home.as_ref().filter(|home| **home != user.home) {
+            let move_path = |path: &PathBuf| Some(user.home.join(path.strip_prefix(home).ok()?));
+            let hidden: Vec<PathBuf> = general.hidden.iter().filter_map(move_path).collect();
+            paths.hidden.extend(hidden);
+            paths.shown = general
+                .shown
+                .iter()
+                .map(|path| move_path(path).unwrap_or_else(|| path.clone()))
+                .collect();
+            if HOMES.iter().any(|around| home.starts_with(around)) {
+                paths.hidden.push(home.clone());
+            }
+        }
+        paths.home = Some(user.home.clone());
+        paths
+    }
 }
 
 /// Writes the names of variables without their values.
@@ -464,6 +519,42 @@ mod tests {
     use std::os::unix::ffi::OsStringExt as _;
 
     use super::*;
+
+    #[test]
+    fn the_sandbox_of_a_tenant_is_that_of_its_user_and_directories() {
+        let paths = |list: &[&str]| list.iter().map(PathBuf::from).collect::<Vec<_>>();
+        let general = SandboxPaths {
+            workspace: paths(&["/srv"]),
+            home: Some("/root".into()),
+            hidden: paths(&["/root/.ssh", "/data"]),
+            shown: paths(&["/root/.cargo", "/run/x"]),
+            ..SandboxPaths::default()
+        };
+        let area = TenantArea {
+            user: None,
+            workspace: "/a".into(),
+            directories: paths(&["/a", "/more"]),
+            hidden: paths(&["/b"]),
+        };
+        let own = area.sandbox_paths(&general);
+        assert_eq!(own.workspace, area.directories);
+        assert_eq!(own.hidden, paths(&["/root/.ssh", "/data", "/b"]));
+        assert_eq!((own.home, own.shown), (general.home.clone(), general.shown.clone()));
+        let user = JobUser {
+            name: "a".to_owned(),
+            uid: 7,
+            gid: 7,
+            groups: vec![7],
+            home: "/home/a".into(),
+            shell: "/bin/sh".into(),
+        };
+        let own = TenantArea { user: Some(user), ..area }.sandbox_paths(&general);
+        assert_eq!(own.home, Some("/home/a".into()));
+        assert_eq!(own.shown, paths(&["/home/a/.cargo", "/run/x"]));
+        for hidden in ["/root", "/home/a/.ssh", "/root/.ssh", "/data", "/b"] {
+            assert!(own.hidden.contains(&hidden.into()), "{hidden}: {:?}", own.hidden);
+        }
+    }
     use crate::job::tests::spec;
 
     #[test]

@@ -8,6 +8,7 @@ use ractor::SpawnErr;
 use thiserror::Error;
 use tokio::task::JoinError;
 
+use super::tenants::TenantAreaError;
 use crate::TaskLimit;
 use crate::client::{ClientError, TargetError};
 use crate::config::ConfigError;
@@ -128,6 +129,8 @@ pub(super) enum AppError {
     Variable { key: &'static str, origin: String, source: NamePatternError },
     #[error("jobs cannot be confined as `{key}` asks for ({origin})")]
     Confinement { key: String, origin: String, source: ConfinementUnavailable },
+    #[error("{key} cannot be used ({origin})")]
+    TenantArea { key: String, origin: String, source: TenantAreaError },
     #[error("a name under [tenants] cannot be used")]
     Tenant(#[from] TenantError),
     #[error("the audit log cannot be opened")]

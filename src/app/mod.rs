@@ -15,5 +15,6 @@ mod server_lock;
 #[cfg(feature = "otlp")]
 mod span_sender;
 mod start;
+mod tenants;
 
 pub use start::run;

@@ -8,7 +8,7 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use super::error::AppError;
-use super::rules;
+use super::{rules, tenants};
 use crate::client::DEFAULT_SOCKET_NAME;
 use crate::config::{self, Environment, Loaded, Settings, TenantSection, ValueOrigin};
 use crate::confinement::SandboxPaths;
@@ -181,6 +181,7 @@ pub(super) fn service_settings(
 /// Returns the settings that a running service can apply.
 pub(super) fn live_settings(loaded: &Loaded, host: &Host) -> Result<LiveSettings, AppError> {
     let settings = &loaded.settings;
+    tenants::check_switching(loaded, None)?;
     Ok(LiveSettings {
         rules: rules::admission_rules(loaded, &settings.job.shell)?,
         defaults: submission_defaults(loaded, host)?,
@@ -384,6 +385,9 @@ mod tests {
         cpu_s_per_hour: None,
         max_stored: None,
         environment: Vec::new(),
+        user: None,
+        workspace: None,
+        allowed_directories: Vec::new(),
         confinement_terms: ConfinementTerms::NOTHING,
     };
 

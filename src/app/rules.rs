@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::error::AppError;
+use super::tenants;
 use crate::config::{self, Environment, Loaded, Settings, SocketSetting};
 use crate::confinement::{SandboxPaths, SandboxProfile};
 use crate::environment::{EnvironmentRules, JobEnvironment, NamePattern, select_variables};
@@ -36,12 +37,14 @@ pub(super) fn admission_rules(
     shell: &ShellChoice,
 ) -> Result<AdmissionRules, AppError> {
     let settings = &loaded.settings;
+    let directories = resolve_allowed_directories(loaded)?;
     Ok(AdmissionRules {
         policy: build_policy_with_tool_rules(settings, shell).map_err(|error| AppError::Rule {
             origin: describe_origin(loaded, error.location()),
             source: error,
         })?,
-        directories: resolve_allowed_directories(loaded)?,
+        areas: tenants::resolve_areas(loaded, directories.as_ref())?,
+        directories,
         directory_settings: name_directory_settings(settings),
         redactor: Arc::new(build_redactor(loaded)?),
     })
@@ -128,7 +131,7 @@ fn check_lanes(policy: &Policy, queue: &config::QueueSection) -> Result<(), Rule
 }
 
 /// Describes the origin of the setting at a location such as `policy.deny[2]`.
-fn describe_origin(loaded: &Loaded, location: &str) -> String {
+pub(super) fn describe_origin(loaded: &Loaded, location: &str) -> String {
     let key = location.split('[').next().unwrap_or(location);
     loaded.origin(key).map_or_else(|| "settings".to_owned(), ToString::to_string)
 }

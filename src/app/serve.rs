@@ -18,6 +18,7 @@ use super::module_settings::{self, OutputFiles};
 use super::reload::{ReloadTargets, Reloader, report_ignored_keys};
 use super::runtime::{ShutdownTrigger, exit_without_cleanup, run_on_signal, shutdown_grace};
 use super::server_lock::ServerLock;
+use super::tenants;
 use crate::cli::greeting::{self, ServedAt};
 use crate::client::{private_socket, private_socket_dir, remove_stale_sockets};
 use crate::config::{Changes, ConfigSources, Loaded, LogFormat, Settings};
@@ -25,6 +26,7 @@ use crate::http::{
     ApiProcess, HttpServerSettings, HttpServices, MetricsRenderer, OfferedRoutes, Readiness,
     ReloadedSettings, Server, ServerControl, ServerKind, SocketPath, UpgradeControl,
 };
+use crate::ids::TenantId;
 use crate::journal::Journal;
 use crate::lines;
 use crate::mcp::{Handler, ServerName};
@@ -82,6 +84,8 @@ impl App {
         log_filter: LogFilter,
     ) -> Result<Self, AppError> {
         report_ignored_keys(&loaded);
+        // Other tenants have no jobs in a server of one program.
+        tenants::check_switching(&loaded, Some(TenantId::LOCAL))?;
         let scratch = make_scratch_root(&host);
         let scratch_path = scratch.as_ref().map_or(Path::new(""), ScratchRoot::path);
         let DurableState { numbers, tickets, journal, unstored, previous } = durable;
@@ -167,6 +171,13 @@ impl App {
             process: describe_process(ServerKind::Serve),
         };
         self.announce_start(&server, &link);
+        let settings = self.settings.clone();
+        spawn_blocking(move || {
+            let sharing = tenants::list_sharing_root(&settings);
+            if !sharing.is_empty() {
+                events::tenants_share_root(&sharing);
+            }
+        });
         let data_dir = self.settings.server.data_dir.clone();
         spawn_blocking(move || remove_stale_private_sockets(&data_dir));
         let shutdown = CancellationToken::new();

@@ -19,7 +19,7 @@ use super::serve::App;
 use super::server_lock::ServerLock;
 #[cfg(feature = "otlp")]
 use super::span_sender;
-use super::{connect, module_settings, rules};
+use super::{connect, module_settings, rules, tenants};
 use crate::cli::{
     self, Cli, Command, ConfigVerb, Display, JobVerb, OperatorVerb, RunFlags, terminal,
 };
@@ -186,6 +186,7 @@ impl Startup {
             let exporter = Exporter::install()?;
             // A mistake in the rules must end the server before a client can connect.
             rules::admission_rules(&loaded, &loaded.settings.job.shell)?;
+            tenants::check_switching(&loaded, None)?;
             let host = durable::new_host(keeper.as_ref())?;
             let link = KeeperLink::new(keeper).map_err(AppError::from_thread_error)?;
             let http = module_settings::http_settings(&loaded.settings, Arc::clone(&host))?;
@@ -336,6 +337,7 @@ impl Startup {
             confinement_rules: rules::configured_confinement(&loaded.settings, &host)?,
             host: &host,
             limits,
+            sharing_root: tenants::list_sharing_root(&loaded.settings),
         };
         Ok(cli::doctor::run(flags, &input, &Display::detect(&self.sources.environment)))
     }

@@ -61,6 +61,8 @@ pub struct DoctorInput<'a> {
     pub host: &'a Host,
     /// The limits that this process was started with.
     pub limits: ServerRlimits,
+    /// The tenants whose jobs run as root beside those of others.
+    pub sharing_root: Vec<String>,
 }
 
 /// Prints the findings, with the names of environment variables but never their values. Returns the
@@ -99,6 +101,7 @@ fn run_checks(input: &DoctorInput<'_>) -> Vec<DoctorFinding> {
     input.host.cgroups().clean_up();
     findings.push(check_confinement(confinement_rules));
     findings.push(check_traces(*collector));
+    findings.extend(check_tenants(&input.sharing_root));
     findings
 }
 
@@ -259,6 +262,18 @@ fn check_traces(collector: Option<&str>) -> DoctorFinding {
             DoctorFinding::ok(NAME, "this build cannot export spans (OTLP)").with_fix(BUILD_FIX)
         }
     }
+}
+
+/// Warns of tenants that are not kept apart; there is nothing to say about others.
+fn check_tenants(sharing_root: &[String]) -> Option<DoctorFinding> {
+    (!sharing_root.is_empty()).then(|| {
+        let detail = format!(
+            "jobs of {} run as root, and can read and change the files of other tenants",
+            sharing_root.join(", ")
+        );
+        let fix = "set tenants.NAME.user, or tenants.NAME.workspace and a file profile";
+        DoctorFinding::warn("tenants", detail, fix)
+    })
 }
 
 type PressureReading = (HostResource, Result<u8, PressureError>);

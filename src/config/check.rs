@@ -24,6 +24,8 @@ pub(super) enum ValueRule {
     Origins,
     /// A list of non-empty texts.
     Texts,
+    /// An absolute directory, or empty.
+    Directory,
     /// A list of absolute directories.
     Directories,
     /// A list of absolute paths, or of paths below the home directory (`~/`).
@@ -80,6 +82,7 @@ impl ValueRule {
             Self::Hosts => check_texts(value, is_host),
             Self::Origins => check_texts(value, is_origin),
             Self::Texts => check_texts(value, |text| !text.trim().is_empty()),
+            Self::Directory => check_text(value, |text| text.is_empty() || text.starts_with('/')),
             Self::Directories => check_texts(value, |text| text.starts_with('/')),
             Self::HomePaths => check_texts(value, is_absolute_or_home_path),
             Self::Names => check_texts(value, is_workspace_path),
@@ -128,6 +131,7 @@ impl ValueRule {
             | Self::Text
             | Self::Url
             | Self::Route
+            | Self::Directory
             | Self::Path
             | Self::Shell
             | Self::Size { .. }
@@ -150,6 +154,7 @@ impl ValueRule {
             | Self::Hosts
             | Self::Origins
             | Self::Texts
+            | Self::Directory
             | Self::Directories
             | Self::HomePaths
             | Self::Names
@@ -183,6 +188,7 @@ impl ValueRule {
             Self::Hosts => "a list of host names such as [\"build.example.org\"]".into(),
             Self::Origins => "a list of origins such as [\"https://app.example.org\"]".into(),
             Self::Texts => "a list of texts, none of them empty, such as [\"git status\"]".into(),
+            Self::Directory => "a full path such as \"/srv/project\", or \"\"".into(),
             Self::Directories => "a list of full paths such as [\"/srv/project\"]".into(),
             Self::HomePaths => {
                 "a list of full paths, or of paths in the home directory, such as [\"~/.cargo\"]".into()

@@ -364,6 +364,14 @@ pub struct TenantSection {
     pub max_stored: Option<u64>,
     /// Variables of the tenant's jobs, as `NAME=VALUE`.
     pub environment: Vec<String>,
+    /// The user of this host that the tenant's jobs run as; `None` = the server's.
+    #[serde(deserialize_with = "deserialize_text_or_none")]
+    pub user: Option<String>,
+    /// The directory in which the tenant's jobs start.
+    #[serde(deserialize_with = "deserialize_path_or_none")]
+    pub workspace: Option<PathBuf>,
+    /// Further directories in which the tenant's jobs may run.
+    pub allowed_directories: Vec<PathBuf>,
     #[serde(flatten)]
     pub confinement_terms: ConfinementTerms,
 }

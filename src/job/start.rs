@@ -24,7 +24,7 @@ use crate::process::{
     CommandLine, Cwd, Deadline, EnvVariable, Host, JOB_VARIABLE, LaunchStdin, Process,
     ProcessLaunch, SandboxSpec, TerminalSize,
 };
-use crate::spec::{JobProgram, ShellUse, Stdin};
+use crate::spec::{JobProgram, JobSpec, JobUser, ShellUse, Stdin};
 use crate::trace::TraceContext;
 
 /// Starts a process. If this future is dropped, the process is not started, or is ended.
@@ -86,14 +86,18 @@ pub(super) fn build_launch(guard: &JobGuard, cwd: Cwd) -> Result<ProcessLaunch, 
         sandbox: SandboxSpec {
             granted: spec.confinement,
             limits: spec.resources,
-            paths: Arc::clone(&settings.places),
+            paths: match &spec.area {
+                Some(area) => Arc::new(area.sandbox_paths(&settings.places)),
+                None => Arc::clone(&settings.places),
+            },
         },
+        user: user_of(spec).cloned(),
         keep_as: settings.journal.as_ref().map(|_| keep_name(guard.id())),
         deadline: Some(Deadline { timeout: spec.limits.timeout, grace: spec.limits.grace }),
     })
 }
 
-/// The variables of the server or of the caller's client, then those of the call, then the trace context unless the caller set one,
+/// The variables of the server or of the caller's client, then those of a login of the job's user, then those of the call, then the trace context unless the caller set one,
 /// then the marker; later ones win.
 fn build_environment(guard: &JobGuard) -> Result<Vec<EnvVariable>, StartError> {
     let given = &guard.spec().env;
@@ -109,9 +113,16 @@ fn build_environment(guard: &JobGuard) -> Result<Vec<EnvVariable>, StartError> {
         SandboxProfile::WorkspaceWrite | SandboxProfile::ReadOnly => is_for_unconfined_jobs,
     };
     let inherited = guard.variables.inherited().iter();
-    let base =
-        inherited.filter(|variable| !is_set(variable.name()) && !is_withheld(variable.name()));
-    let mut all: Vec<EnvVariable> = base.cloned().collect();
+    let user = user_of(guard.spec());
+    let is_of_server = |name: &OsStr| user.is_some() && JobUser::is_personal_variable(name);
+    let is_left_out = |name: &OsStr| is_set(name) || is_withheld(name) || is_of_server(name);
+    let mut all: Vec<EnvVariable> =
+        inherited.filter(|variable| !is_left_out(variable.name())).cloned().collect();
+    for variable in user.map(JobUser::login_variables).transpose()?.into_iter().flatten() {
+        if !is_set(variable.name()) {
+            all.push(variable);
+        }
+    }
     for (name, value) in given {
         all.push(EnvVariable::new(name, value)?);
     }
@@ -121,6 +132,11 @@ fn build_environment(guard: &JobGuard) -> Result<Vec<EnvVariable>, StartError> {
     all.retain(|variable| variable.name() != marker.name());
     all.push(marker);
     Ok(all)
+}
+
+/// Returns the user of a job, if it is not the server's.
+fn user_of(spec: &JobSpec) -> Option<&JobUser> {
+    spec.area.as_ref()?.user.as_ref()
 }
 
 /// Returns the variables that pass the trace context to programs.
@@ -277,6 +293,7 @@ mod tests {
             stdin: LaunchStdin::Null,
             streams: StreamMode::Separate,
             sandbox: SandboxSpec::none(),
+            user: None,
             keep_as: None,
             deadline: None,
         }

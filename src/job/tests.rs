@@ -105,6 +105,7 @@ pub(crate) fn spec(text: &str) -> JobSpec {
         drain_max: None,
         key: None,
         trace: crate::trace::CallTrace::start(),
+        area: None,
     }
 }
 

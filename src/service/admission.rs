@@ -1,5 +1,6 @@
 //! Admission: the policy check, the directory check and the audit entry before a submission becomes a job.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -19,7 +20,7 @@ use crate::policy::{
 };
 use crate::process::shell::{ShellChoice, ShellDialect, judged_dialect};
 use crate::process::{Host, OpenedDir};
-use crate::spec::{JobProgram, JobSpec, ShellUse};
+use crate::spec::{JobProgram, JobSpec, ShellUse, TenantArea};
 use crate::supervisor::OnJobEnd;
 use crate::telemetry::audit::{AuditDecision, AuditLog, DecisionEntry, EndingEntry, NoteEntry};
 
@@ -34,11 +35,18 @@ pub struct AdmissionRules {
     pub directories: Option<AllowedDirectories>,
     /// The settings that list these directories, for error messages.
     pub directory_settings: &'static str,
+    /// The users and directories of single tenants.
+    pub areas: BTreeMap<TenantId, Arc<TenantArea>>,
     /// Masks secrets in text that leaves the service.
     pub redactor: Arc<Redactor>,
 }
 
 impl AdmissionRules {
+    /// Returns the user and the directories of this tenant, if the settings name any.
+    pub(super) fn area(&self, tenant: TenantId) -> Option<&Arc<TenantArea>> {
+        self.areas.get(&tenant)
+    }
+
     fn are_empty(&self) -> bool {
         let Policy { allow, deny, ask, .. } = &self.policy;
         allow.is_none() && deny.is_empty() && ask.is_empty() && self.directories.is_none()
@@ -113,6 +121,8 @@ impl AdmissionControl {
         next_id: impl FnOnce() -> JobId,
     ) -> Result<(JobId, Option<OpenedDir>), AdmissionError> {
         let rules = self.rules();
+        // The area that the directory is judged by is the one that the job gets.
+        spec.area = rules.area(caller.tenant).cloned();
         let find_approval =
             |subject: &ApprovalSubject| self.find_approval(subject, caller, approval);
         let decided =
@@ -288,10 +298,10 @@ fn decide_job(
     confinement_rules: &ConfinementRules,
     find_approval: impl FnOnce(&ApprovalSubject) -> Option<String>,
 ) -> Result<AdmissionGrant, AdmissionError> {
-    if rules.are_empty() && root.is_none() {
+    if rules.are_empty() && root.is_none() && spec.area.is_none() {
         return Ok(AdmissionGrant { rule: None, uncertain: None, sandbox: None, cwd: None });
     }
-    let cwd = open_allowed_dir(host, rules, &spec.cwd)?;
+    let cwd = open_allowed_dir(host, rules, caller.tenant, &spec.cwd)?;
     if let Some(root) = root {
         let root = host.open_dir(root).map_err(AdmissionError::Unreadable)?;
         if !cwd.path().starts_with(root.path()) {
@@ -307,7 +317,7 @@ fn decide_job(
         },
         environment: &spec.env,
         cwd: &cwd.path().to_string_lossy(),
-        writable: &list_allowed_roots(rules),
+        writable: &list_allowed_roots(rules, caller.tenant),
         tenant: caller.tenant.name(),
         lane: &spec.lane,
         shell: spec.shell_path.as_deref().map(detect_shell_syntax),
@@ -441,23 +451,39 @@ fn describe_uncertainty(
 pub(super) fn open_allowed_dir(
     host: &Host,
     rules: &AdmissionRules,
+    tenant: TenantId,
     path: &Path,
 ) -> Result<OpenedDir, AdmissionError> {
     let opened = host.open_dir(path).map_err(AdmissionError::Unreadable)?;
-    match &rules.directories {
-        Some(allowed) if !allowed.contains(opened.path()) => Err(AdmissionError::Directory {
-            cwd: opened.path().to_owned(),
-            allowed: list_allowed_roots(rules),
-            settings: rules.directory_settings,
-        }),
-        Some(_) | None => Ok(opened),
+    let refused = |allowed: &[PathBuf], settings: String| AdmissionError::Directory {
+        cwd: opened.path().to_owned(),
+        allowed: to_texts(allowed),
+        settings,
+    };
+    match (rules.area(tenant), &rules.directories) {
+        (Some(area), _) if !area.contains(opened.path()) => {
+            let section = format!("tenants.{tenant}");
+            let settings = format!("{section}.workspace and {section}.allowed_directories");
+            Err(refused(&area.directories, settings))
+        }
+        (_, Some(allowed)) if !allowed.contains(opened.path()) => {
+            Err(refused(allowed.roots(), rules.directory_settings.to_owned()))
+        }
+        _ => Ok(opened),
     }
 }
 
-/// The allowed directories, as text.
-pub(super) fn list_allowed_roots(rules: &AdmissionRules) -> Vec<String> {
-    let roots = rules.directories.iter().flat_map(AllowedDirectories::roots);
-    roots.map(|root| root.to_string_lossy().into_owned()).collect()
+/// The directories in which jobs of this tenant may run, as text.
+pub(super) fn list_allowed_roots(rules: &AdmissionRules, tenant: TenantId) -> Vec<String> {
+    match (rules.area(tenant), &rules.directories) {
+        (Some(area), _) => to_texts(&area.directories),
+        (None, Some(allowed)) => to_texts(allowed.roots()),
+        (None, None) => Vec::new(),
+    }
+}
+
+fn to_texts(paths: &[PathBuf]) -> Vec<String> {
+    paths.iter().map(|path| path.to_string_lossy().into_owned()).collect()
 }
 
 /// The reason why a submission or a file call was not admitted. Nothing was run.
@@ -490,7 +516,7 @@ pub enum AdmissionError {
         cwd: PathBuf,
         allowed: Vec<String>,
         /// The settings that list the allowed ones.
-        settings: &'static str,
+        settings: String,
     },
     /// The directory is not below the one that the tool is bound to.
     #[error("`{}` is outside the project root `{}`; give a directory below it", .cwd.display(), .root.display())]
@@ -545,7 +571,7 @@ impl AdmissionError {
             }
             Self::NotApproved { rule, .. } => rule.clone(),
             Self::ByPolicy(refusal) => refusal.code().to_owned(),
-            Self::Directory { settings, .. } => (*settings).to_owned(),
+            Self::Directory { settings, .. } => settings.clone(),
             Self::OutsideRoot { .. } | Self::Confined { .. } => self.code().to_owned(),
             Self::Unreadable(error) => error.code().to_owned(),
             Self::NoAudit { .. } => "audit.on_failure".to_owned(),

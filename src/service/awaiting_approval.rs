@@ -191,8 +191,8 @@ impl TenantClient {
         let since = Instant::now();
         // Resolved now: the answer may come from a caller with another directory.
         let given = self.resolve_directory(submission.cwd, submission.within);
-        let default = &self.service.defaults().cwd;
-        submission.cwd = Some(given.map_or_else(|| default.clone(), |path| default.join(path)));
+        let start = self.start_directory();
+        submission.cwd = Some(given.map_or_else(|| start.clone(), |path| start.join(path)));
         let parked =
             ParkedSubmission { job, question, since, state: ParkedState::Open, submission };
         self.service.parked.with_tenant(job.tenant(), |all| {

@@ -82,7 +82,8 @@ impl TenantClient {
         let tenant = self.caller.tenant;
         let profile =
             self.service.defaults().confinement_rules.confinement(tenant, DEFAULT_LANE).profile;
-        let workspace = &self.service.places.workspace;
+        let area = self.area();
+        let workspace = self.list_workspaces(area.as_deref());
         let is_protected = || {
             let file = resolve_links(&root.join(path));
             let protects = |dir: &Path| self.service.places.protects(dir, &file);
@@ -116,11 +117,16 @@ impl TenantClient {
         let tool = tool.to_owned();
         let given = path.to_owned();
         let work = move || {
-            let cwd = &client.service.defaults().cwd;
+            let area = client.area();
+            let cwd = &client.start_directory();
             let check = |root: &Path| check(&client, root, &given);
             let call = FileCall { tool: &tool, path: &given };
             let root = admit_call(&client.service.admission, call, cwd, &client.caller, check)?;
-            act(&RootedPath::new(root, cwd, &given)?)
+            let path = RootedPath::new(root, cwd, &given)?;
+            match area.and_then(|area| area.user.clone()) {
+                Some(user) => user.act_as(|| act(&path)).map_err(|e| path.convert_io_error(e))?,
+                None => act(&path),
+            }
         };
         let path = path.to_owned();
         match timeout(FILE_CALL_TIME, spawn_blocking(work)).await {
@@ -157,13 +163,13 @@ fn admit_call(
     let all_rules = admission.rules();
     let policy = Policy { allow: None, ..all_rules.policy.clone() };
     let rules = AdmissionRules { policy, ..(*all_rules).clone() };
-    let decided = open_allowed_dir(&admission.host, &rules, cwd).and_then(|root| {
+    let decided = open_allowed_dir(&admission.host, &rules, caller.tenant, cwd).and_then(|root| {
         check(root.path())?;
         let request = PolicyRequest {
             command: RequestedCommand::Direct { program: tool, args: &[path.to_owned()] },
             environment: &[],
             cwd: &root.path().to_string_lossy(),
-            writable: &list_allowed_roots(&rules),
+            writable: &list_allowed_roots(&rules, caller.tenant),
             tenant: caller.tenant.name(),
             lane: DEFAULT_LANE,
             shell: None,
@@ -242,7 +248,7 @@ fn replace_file(path: &RootedPath, content: &[u8]) -> Result<WriteOutcome, FileE
         Ok(stat) => {
             path.check_kind(&stat, FileType::RegularFile)?;
             // A rename does not check whether the old file is writable.
-            accessat(&parent, name, Access::WRITE_OK, AtFlags::empty())
+            accessat(&parent, name, Access::WRITE_OK, AtFlags::EACCESS)
                 .map_err(|errno| path.convert_errno(errno))?;
             Some(Mode::from_raw_mode(stat.st_mode & KEPT_MODE))
         }

@@ -228,7 +228,8 @@ impl TenantClient {
     ) -> Result<Vec<JobHandle>, SubmitError> {
         let mut wanted = submission.clone();
         wanted.cwd = self.resolve_directory(wanted.cwd, wanted.within);
-        let wanted = wanted.complete(&self.service.defaults(), &self.caller)?;
+        let wanted =
+            wanted.complete(&self.service.defaults(), &self.start_directory(), &self.caller)?;
         let is_same = |job: &JobHandle| {
             let spec = job.spec();
             (&spec.program, &spec.cwd, &spec.env) == (&wanted.program, &wanted.cwd, &wanted.env)

@@ -242,7 +242,9 @@ impl Restorer<'_> {
             Arc::new(self.settings.environment.for_client(pairs.collect(), withheld))
         });
         inputs.restore_into(&mut spec);
-        let cwd = open_allowed_dir(&self.admission.host, &self.admission.rules(), &spec.cwd);
+        let rules = self.admission.rules();
+        spec.area = rules.area(id.tenant()).cloned();
+        let cwd = open_allowed_dir(&self.admission.host, &rules, id.tenant(), &spec.cwd);
         let refusal = cwd.as_ref().err().map(ToString::to_string);
         let (guard, handle) = job::create_job(id, spec, cwd.ok(), variables, self.settings);
         guard.set_submitted(status.submitted, status.times.submitted_ms);

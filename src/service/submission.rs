@@ -298,10 +298,12 @@ impl Submission {
         }
     }
 
-    /// Checks the submission, and fills in the defaults.
+    /// Checks the submission, and fills in the defaults. `start` is the default directory of the
+    /// caller's jobs.
     pub(super) fn complete(
         self,
         defaults: &SubmissionDefaults,
+        start: &Path,
         caller: &CallerContext,
     ) -> Result<JobSpec, SubmitError> {
         check_program(&self.program)?;
@@ -324,7 +326,7 @@ impl Submission {
         };
         Ok(JobSpec {
             program: self.program,
-            cwd: self.cwd.map_or_else(|| defaults.cwd.clone(), |cwd| defaults.cwd.join(cwd)),
+            cwd: self.cwd.map_or_else(|| start.to_owned(), |cwd| start.join(cwd)),
             env: merge_variables(defaults.environment.get(&caller.tenant), self.env),
             stdin: self.stdin,
             terminal_size: self.terminal_size,
@@ -347,6 +349,7 @@ impl Submission {
             drain_max: self.drain_max,
             key: self.key,
             trace: caller.trace.clone(),
+            area: None,
         })
     }
 }
@@ -462,12 +465,15 @@ mod tests {
 
     #[track_caller]
     fn assert_refused(submission: Submission, code: &str) {
-        assert_eq!(submission.complete(&defaults(), &caller()).unwrap_err().code(), code);
+        assert_eq!(
+            submission.complete(&defaults(), Path::new("/srv"), &caller()).unwrap_err().code(),
+            code
+        );
     }
 
     #[test]
     fn missing_values_get_the_defaults() {
-        let spec = shell("ls").complete(&defaults(), &caller()).unwrap();
+        let spec = shell("ls").complete(&defaults(), Path::new("/srv"), &caller()).unwrap();
         assert_eq!(spec.cwd, PathBuf::from("/srv"));
         assert_eq!(spec.limits.timeout, Duration::from_secs(60));
         assert_eq!(spec.lane, DEFAULT_LANE);
@@ -476,14 +482,14 @@ mod tests {
     #[test]
     fn a_lane_provides_defaults_for_its_jobs() {
         let build = || Submission { lane: Some("build".to_owned()), ..shell("ls") };
-        let spec = build().complete(&defaults(), &caller()).unwrap();
+        let spec = build().complete(&defaults(), Path::new("/srv"), &caller()).unwrap();
         assert_eq!((spec.limits.timeout, spec.priority), (Duration::from_secs(90), Priority::Low));
         let asked = Duration::from_secs(10);
         let explicit =
             Submission { timeout: Some(asked), priority: Some(Priority::High), ..build() };
-        let spec = explicit.complete(&defaults(), &caller()).unwrap();
+        let spec = explicit.complete(&defaults(), Path::new("/srv"), &caller()).unwrap();
         assert_eq!((spec.limits.timeout, spec.priority), (asked, Priority::High));
-        let spec = shell("ls").complete(&defaults(), &caller()).unwrap();
+        let spec = shell("ls").complete(&defaults(), Path::new("/srv"), &caller()).unwrap();
         assert_eq!(spec.priority, Priority::Normal);
     }
 
@@ -491,7 +497,7 @@ mod tests {
     fn a_terminal_merges_the_streams_and_otherwise_the_caller_decides() {
         let streams_of = |stdin, streams| {
             let submission = Submission { stdin, streams, ..shell("ls") };
-            submission.complete(&defaults(), &caller()).unwrap().streams
+            submission.complete(&defaults(), Path::new("/srv"), &caller()).unwrap().streams
         };
         assert_eq!(streams_of(Stdin::Closed, None), defaults().streams);
         for mode in [StreamMode::Merged, StreamMode::Separate] {
@@ -503,7 +509,10 @@ mod tests {
     #[test]
     fn a_relative_directory_starts_at_the_default_directory() {
         let spec = Submission { cwd: Some("app".into()), ..shell("ls") };
-        assert_eq!(spec.complete(&defaults(), &caller()).unwrap().cwd, PathBuf::from("/srv/app"));
+        assert_eq!(
+            spec.complete(&defaults(), Path::new("/srv"), &caller()).unwrap().cwd,
+            PathBuf::from("/srv/app")
+        );
     }
 
     #[test]

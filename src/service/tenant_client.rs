@@ -22,7 +22,7 @@ use crate::job::{JobHandle, JobVariables, StopRequest};
 use crate::outcome::{JobEnding, LimitKind, Outcome, StartError};
 use crate::output::redaction::Redactor;
 use crate::process::{shell, sockets};
-use crate::spec::{JobProgram, JobSpec, Stream};
+use crate::spec::{JobProgram, JobSpec, Stream, TenantArea};
 use crate::supervisor::{
     FindError, HoldingJob, JobKey, QueuePosition, SubmitRefusal, SubmitRequest,
 };
@@ -145,16 +145,35 @@ impl TenantClient {
     ) -> Option<PathBuf> {
         if let Some(path) = &given
             && let Ok(below_home) = path.strip_prefix("~")
-            && let Some(home) = self.variables().home_dir()
+            && let Some(home) = self.home_dir()
         {
             given = Some(home.join(below_home));
         }
-        match (&self.caller.directory, within) {
+        // Jobs of a tenant with a workspace start there.
+        let own = self.caller.directory.as_ref().filter(|_| self.area().is_none());
+        match (own, within) {
             (Some(default), DirectoryScope::Anywhere) => {
                 Some(given.map_or_else(|| default.to_path_buf(), |path| default.join(path)))
             }
             (None, _) | (Some(_), DirectoryScope::DefaultDirectory) => given,
         }
+    }
+
+    /// Returns the user and the directories of this tenant, if the settings name any.
+    pub(super) fn area(&self) -> Option<Arc<TenantArea>> {
+        self.service.admission.rules().area(self.caller.tenant).cloned()
+    }
+
+    /// The directory of jobs that name none, for callers without a directory of their own.
+    pub(super) fn start_directory(&self) -> PathBuf {
+        let workspace = self.area().map(|area| area.workspace.clone());
+        workspace.unwrap_or_else(|| self.service.defaults().cwd.clone())
+    }
+
+    /// The home directory that `~` stands for.
+    fn home_dir(&self) -> Option<PathBuf> {
+        let user = self.area().and_then(|area| Some(area.user.as_ref()?.home.clone()));
+        user.or_else(|| self.variables().home_dir().map(Path::to_owned))
     }
 
     /// Accepts a job, in this caller's directory unless it names another; `approval` is the user's
@@ -171,8 +190,9 @@ impl TenantClient {
         let logged = submission.logged;
         submission.cwd = self.resolve_directory(submission.cwd, within);
         let defaults = service.defaults();
+        let start = self.start_directory();
         let mut spec = submission
-            .complete(&defaults, caller)
+            .complete(&defaults, &start, caller)
             .inspect_err(|error| self.audit_confinement_error(error))?;
         let key = key.map(|key| JobKey::new(key, &spec));
         if let Some(key) = &key
@@ -182,7 +202,7 @@ impl TenantClient {
         }
         let root = match within {
             DirectoryScope::Anywhere => None,
-            DirectoryScope::DefaultDirectory => Some(defaults.cwd.as_path()),
+            DirectoryScope::DefaultDirectory => Some(start.as_path()),
         };
         let reserved = approval.and_then(|approval| approval.job);
         let next_id = || reserved.unwrap_or_else(|| service.job_numbers.next_job(tenant));
@@ -425,11 +445,16 @@ impl TenantClient {
     pub fn writable_dirs(&self, spec: &JobSpec) -> Vec<PathBuf> {
         match spec.confinement.effective.profile {
             SandboxProfile::None | SandboxProfile::Default | SandboxProfile::ReadOnly => Vec::new(),
-            SandboxProfile::WorkspaceWrite => match self.service.places.workspace.as_slice() {
+            SandboxProfile::WorkspaceWrite => match self.list_workspaces(spec.area.as_deref()) {
                 [] => vec![spec.cwd.clone()],
                 workspace => workspace.to_vec(),
             },
         }
+    }
+
+    /// Returns the workspaces of jobs with this area; empty = the directory in which a job runs.
+    pub(super) fn list_workspaces<'a>(&'a self, area: Option<&'a TenantArea>) -> &'a [PathBuf] {
+        area.map_or(&self.service.places.workspace, |area| &area.directories)
     }
 
     /// Explains why a job did not find a command; `None` if that is not why the job ended, or if

@@ -60,6 +60,7 @@ fn settings(slots: usize) -> ServiceSettings {
             policy: Policy::default(),
             directories: None,
             directory_settings: "policy.allowed_directories",
+            areas: BTreeMap::new(),
             redactor: Arc::new(Redactor::new(&[]).unwrap()),
         },
         audit: None,

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::harness::{Launch, Marker, Reply, assert_nothing_null, eventually};
 
 /// Every field that the structured form may have.
-const FIELDS: [&str; 60] = [
+const FIELDS: [&str; 61] = [
     "job",
     "state",
     "outcome",

@@ -181,6 +181,7 @@ impl ConfinedServer {
                 limits: usual_limits(),
                 paths: Arc::clone(&self.places),
             },
+            user: None,
             keep_as: None,
             deadline: None,
         }

@@ -16,11 +16,13 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
 
 use crate::confinement::{Backend, GrantedConfinement, ResourceLimits, SandboxPaths};
+use crate::job_user::JobUser;
 use crate::load::{TaskLimit, describe_open_file_limit};
 use crate::shim::Deadline;
 use crate::syscalls::block_in_place;
 
-/// A process to start, complete: it inherits nothing from the server but its limits and its user.
+/// A process to start, complete: it inherits nothing from the server but its limits, and its user
+/// unless it names another.
 #[derive(Debug, Clone)]
 pub struct ProcessLaunch {
     /// The program with its arguments.
@@ -35,6 +37,8 @@ pub struct ProcessLaunch {
     pub streams: StreamMode,
     /// The sandbox and the resource limits.
     pub sandbox: SandboxSpec,
+    /// The user that it runs as; `None` = the server's.
+    pub user: Option<JobUser>,
     /// The name under which the next server finds the process.
     pub keep_as: Option<String>,
     /// The time after which it is ended, if there is one.

@@ -18,6 +18,7 @@ mod detached;
 mod exit;
 mod host;
 mod job_cgroup;
+mod job_user;
 mod keeper;
 mod launch;
 pub mod load;
@@ -42,6 +43,7 @@ use std::process::ExitCode;
 pub use detached::{DetachedLaunch, DetachedProcess};
 pub use exit::{Exit, ExitKind, ResourceUsage};
 pub use host::{Host, KeptProcess};
+pub use job_user::JobUser;
 pub use keeper::{KeeperClient, KeeperLaunch, KeeperNotice, UPGRADE_EXIT_CODE, run_keeper};
 pub use launch::{
     CommandLine, Cwd, EnvVariable, LaunchStdin, OpenedDir, ProcessLaunch, ReportMode, SandboxSpec,

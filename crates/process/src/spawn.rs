@@ -17,11 +17,13 @@ use crate::launch::{
     self, CommandLine, Cwd, EnvVariable, LaunchStdin, ProcessLaunch, ReportMode, StartError,
 };
 use crate::own_process::job_open_files;
+use crate::sandbox::job_resources::SandboxResources;
 use crate::sandbox::restrictions;
+use crate::sandbox::scratch::user_directory;
 use crate::shell::PipelineReport;
 use crate::shim::{Isolation, ProcessEvents, Role, ShimLink, ShimPlan, StartFailure, memory_file};
 use crate::spawn_request::{SpawnFailure, SpawnRequest, SpawnStep};
-use crate::stdio::{OutputPipe, ProcessInput, StdioPipes};
+use crate::stdio::{ChildStdio, OutputPipe, ProcessInput, StdioPipes};
 use crate::tree::ProcessTree;
 
 /// The PATH that a shell searches if none is set.
@@ -183,6 +185,7 @@ impl Host {
         };
         let filters = sandbox.call_rules().map(|rules| self.filters().get(rules)).transpose();
         let filters = filters.map_err(system)?.unwrap_or_default();
+        let shared = prepare_for_user(&launch, &resources, &pipes.child_stdio)?;
         let names = pipes.child_stdio.input_names();
         let saved = SavedProcess::new(&names, pipes.stderr.is_some(), resources.save());
         let plan = ShimPlan {
@@ -191,8 +194,9 @@ impl Host {
             request: SpawnRequest {
                 path: path.clone(),
                 argv,
-                env: build_env(&launch, resources.temporary())?,
+                env: build_env(&launch, resources.temporary().or(shared.as_deref()))?,
                 terminal: pipes.child_stdio.terminal().cloned(),
+                user: launch.user.clone(),
                 sandbox,
             },
             open_files: job_open_files(self.open_files()),
@@ -273,6 +277,7 @@ fn explain_failure(
         | SpawnStep::EnterDirectory
         | SpawnStep::Processes
         | SpawnStep::Limits
+        | SpawnStep::User
         | SpawnStep::Capabilities
         | SpawnStep::Privileges
         | SpawnStep::Landlock
@@ -305,6 +310,28 @@ fn build_env(
         env.push(EnvVariable::new(TEMPORARY, temporary)?);
     }
     Ok(env)
+}
+
+/// Gives a process of another user its standard files. Returns the directory for its temporary files, if
+/// it has none of its own and the server has a place for it.
+fn prepare_for_user(
+    launch: &ProcessLaunch,
+    resources: &SandboxResources,
+    child_stdio: &ChildStdio,
+) -> Result<Option<PathBuf>, StartError> {
+    let Some(user) = &launch.user else { return Ok(None) };
+    child_stdio
+        .give_to(user, &launch.stdin)
+        .map_err(|errno| system_error(launch, &errno.into()))?;
+    let root = &launch.sandbox.paths.scratch;
+    if resources.temporary().is_some() || !root.is_absolute() {
+        return Ok(None);
+    }
+    let made = user_directory(root, user);
+    made.map(Some).map_err(|error| StartError::Confinement {
+        what: "the directory for temporary files of its user could not be made".to_owned(),
+        why: error.to_string(),
+    })
 }
 
 fn c_string(bytes: Vec<u8>, what: &'static str) -> Result<CString, StartError> {
@@ -429,6 +456,7 @@ mod tests {
             stdin: LaunchStdin::Null,
             streams: StreamMode::Separate,
             sandbox: SandboxSpec::none(),
+            user: None,
             keep_as: None,
             deadline: None,
         }

@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::confinement::{Backend, Confinement, NetworkAccess, ResourceLimits};
+use crate::job_user::JobUser;
 use crate::launch::EnvVariable;
 use crate::sandbox::mounts::Mount;
 use crate::sandbox::restrictions::FileRules;
@@ -31,6 +32,7 @@ pub(crate) enum SpawnStep {
     Session,
     Processes,
     Limits,
+    User,
     Capabilities,
     Privileges,
     Landlock,
@@ -54,6 +56,7 @@ impl SpawnStep {
             Self::Session => "it got no session of its own",
             Self::Processes => "its own /proc could not be mounted",
             Self::Limits => "its limits could not be set",
+            Self::User => "it could not become the user of its tenant",
             Self::Capabilities => "its privileges could not be given up",
             Self::Privileges => "it could not be kept from gaining privileges",
             Self::Landlock => "Landlock could not be applied",
@@ -105,6 +108,8 @@ pub(crate) struct SpawnRequest {
     pub(crate) env: Vec<EnvVariable>,
     /// The terminal that is its standard files, if it has one.
     pub(crate) terminal: Option<CString>,
+    /// The user that it becomes, if it is another one.
+    pub(crate) user: Option<JobUser>,
     pub(crate) sandbox: SandboxRules,
 }
 

@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, Interest, ReadBuf};
 
+use crate::job_user::JobUser;
 use crate::launch::{LaunchStdin, StreamMode, TerminalSize};
 use crate::shim::{Order, Role, ShimLink, memory_file};
 use crate::syscalls;
@@ -400,6 +401,18 @@ impl StdioPipes {
 }
 
 impl ChildStdio {
+    /// Gives the files to the user of the process, so that it can open them by their names
+    /// (`/dev/stderr`) too. A standard input that is the server's own stays as it is.
+    pub(crate) fn give_to(&self, user: &JobUser, stdin: &LaunchStdin) -> Result<(), Errno> {
+        match self {
+            Self::Pipes { stdin: theirs, stdout, stderr } => {
+                let theirs = theirs.iter().filter(|_| *stdin != LaunchStdin::Inherited);
+                theirs.chain([stdout]).chain(stderr).try_for_each(|file| user.give_file(file))
+            }
+            Self::Terminal { path } => user.give_path(path.as_c_str()),
+        }
+    }
+
     /// Returns the terminal that the process opens instead.
     pub(crate) fn terminal(&self) -> Option<&CString> {
         match self {

@@ -197,7 +197,12 @@ mod tests {
     #[test]
     fn messages_of_server_and_keeper_arrive_as_sent() {
         let name = || "name".to_owned();
-        let start = |isolation| ServerMessage::StartShim { shim: 1 << 40, name: name(), isolation };
+        let start = |isolation| ServerMessage::StartShim {
+            shim: 1 << 40,
+            name: name(),
+            isolation,
+            mapped: None,
+        };
         check(&[
             ServerMessage::Ready,
             ServerMessage::Notify { text: "STOPPING=1".to_owned() },

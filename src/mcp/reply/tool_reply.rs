@@ -599,7 +599,6 @@ mod tests {
             usage: ResourceUsage::default(),
             pipeline: vec![1, 0],
             survivors: Vec::new(),
-            set_aside: Vec::new(),
             kill: None,
         };
         JobSnapshot {
@@ -615,6 +614,7 @@ mod tests {
             has_terminal: false,
             quiet_for: None,
             survivors: vec![1, 2, 3],
+            set_aside: Vec::new(),
             confinement: GrantedConfinement::NOTHING,
             doubt: None,
             writable: Vec::new(),

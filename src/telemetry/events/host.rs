@@ -177,6 +177,15 @@ pub fn allowed_directory_missing(path: &Path) {
     tracing::warn!(?path, "shell_tool.allowed_directories names a missing directory");
 }
 
+/// Jobs of these tenants run as root, beside those of other tenants.
+pub fn tenants_share_root(tenants: &[String]) {
+    let tenants = tenants.join(", ");
+    tracing::warn!(
+        ?tenants,
+        "jobs of several tenants run as root and can read and change each other's files; set tenants.NAME.user, or tenants.NAME.workspace and a file profile"
+    );
+}
+
 /// A `settings.json` has keys that have no meaning here.
 pub fn settings_ignored(file: Option<&Path>, keys: &[String]) {
     let keys = keys.join(", ");

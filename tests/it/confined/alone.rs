@@ -117,6 +117,7 @@ impl ConfinedServer {
                 limits: ResourceLimits::NONE,
                 paths: Arc::clone(&self.places),
             },
+            user: None,
             keep_as: None,
             deadline: None,
         }

@@ -19,7 +19,7 @@ use rustix::thread::set_name;
 
 use super::process::KEEPER_ARG;
 use super::protocol::{Hello, KEEPER_VARIABLE, KeeperIdentity, KeeperMessage, ServerMessage};
-use crate::shim::Isolation;
+use crate::shim::{Isolation, MappedIds};
 use crate::syscalls::{self, FileAction, PosixSpawnPlan};
 use crate::wire::{self, Received};
 
@@ -340,11 +340,13 @@ impl KeeperClient {
         &self,
         name: &str,
         isolation: Isolation,
+        mapped: Option<MappedIds>,
         theirs: BorrowedFd<'_>,
         ours: BorrowedFd<'_>,
     ) -> Result<u64, Errno> {
         let shim = self.connection.last_shim.fetch_add(1, Ordering::Relaxed) + 1;
-        let message = ServerMessage::StartShim { shim, name: name.to_owned(), isolation };
+        let name = name.to_owned();
+        let message = ServerMessage::StartShim { shim, name, isolation, mapped };
         self.send(&message, &[theirs, ours])?;
         Ok(shim)
     }
@@ -455,8 +457,9 @@ mod tests {
     fn servers_of_one_keeper_number_their_shims_differently() {
         let (client, keeper) = connect();
         let (theirs, ours) = wire::connection().unwrap();
-        let start =
-            |isolation| client.start_shim("a", isolation, theirs.as_fd(), ours.as_fd()).unwrap();
+        let start = |isolation| {
+            client.start_shim("a", isolation, None, theirs.as_fd(), ours.as_fd()).unwrap()
+        };
         let first = start(Isolation::None);
         assert_eq!(first, (3 << 32) + 1);
         assert_eq!(start(Isolation::None), first + 1);
@@ -466,6 +469,7 @@ mod tests {
             shim,
             name: name.clone(),
             isolation: Isolation::None,
+            mapped: None,
         };
         let forget = ServerMessage::ForgetShim { shim: first };
         assert_eq!(messages(&keeper), [(start(first), 2), (start(first + 1), 2), (forget, 0)]);

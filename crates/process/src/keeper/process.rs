@@ -441,10 +441,10 @@ fn take_held(message: ServerMessage, files: Vec<OwnedFd>, held: &mut HeldState, 
             }
         }
         ServerMessage::DropFile { name } => held.drop_file(&name),
-        ServerMessage::StartShim { shim, name, isolation } => {
+        ServerMessage::StartShim { shim, name, isolation, mapped } => {
             if let (Some(theirs), Some(ours)) = (files.next(), files.next()) {
                 held.hold_shim(shim, name, ours);
-                shims.start(isolation, &theirs);
+                shims.start(isolation, mapped.as_ref(), &theirs);
             }
         }
         ServerMessage::ForgetShim { shim } => held.forget_shim(shim),

@@ -8,7 +8,7 @@ use rustix::process::Rlimit;
 use serde::{Deserialize, Serialize};
 
 use crate::processes::{ProcessKey, parse_pid};
-use crate::shim::Isolation;
+use crate::shim::{Isolation, MappedIds};
 
 /// The variable that tells the server the number of its socket.
 pub(crate) const KEEPER_VARIABLE: &str = "SHELLYARD_KEEPER";
@@ -36,6 +36,7 @@ pub(crate) enum ServerMessage {
         shim: u64,
         name: String,
         isolation: Isolation,
+        mapped: Option<MappedIds>,
     },
     /// The next server need not hear of this shim.
     ForgetShim {

@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, getgid, getpid, getuid, kill_process};
 
 use crate::own_process::OwnScore;
 use crate::processes;
-use crate::shim::{ForkResult, Isolation, KeeperIds, Report, ShimFiles, fork, run_shim};
+use crate::shim::{ForkResult, Isolation, KeeperIds, MappedIds, Report, ShimFiles, fork, run_shim};
 use crate::spawn_request::SpawnStep;
 use crate::syscalls::{self, ChildExit};
 use crate::wire;
@@ -42,13 +42,24 @@ impl Shims {
 
     /// Forks a shim with this end of its connection. If there is no room for a process, the server hears
     /// of it through that connection.
-    pub(super) fn start(&mut self, isolation: Isolation, socket: &OwnedFd) {
+    pub(super) fn start(
+        &mut self,
+        isolation: Isolation,
+        mapped: Option<&MappedIds>,
+        socket: &OwnedFd,
+    ) {
         let forked = match &self.score {
             Some(score) => score.with_job_score(|| self.fork(isolation, socket)),
             None => self.fork(isolation, socket),
         };
         match forked {
-            Ok(pid) => drop(self.running.insert(pid)),
+            Ok(pid) => {
+                self.running.insert(pid);
+                if let (Isolation::Namespaces(_), Some(mapped)) = (isolation, mapped) {
+                    // A shim that waits in vain says so.
+                    mapped.map_into(pid, self.ids).ok();
+                }
+            }
             Err(errno) => {
                 let step = match isolation {
                     Isolation::None => SpawnStep::Clone,

@@ -901,6 +901,7 @@ impl TestServer {
             stdin,
             streams: StreamMode::Separate,
             sandbox,
+            user: None,
             keep_as: Some(name.to_owned()),
             deadline: (kind == "deadline").then_some(deadline),
         }

@@ -252,6 +252,7 @@ fn start_in_namespaces(
         argv: [c"sh", c"-c", c":"].map(CString::from).into(),
         env: Vec::new(),
         terminal: None,
+        user: None,
         sandbox: SandboxRules {
             confinement,
             backend: Backend::Namespaces,

@@ -160,6 +160,7 @@ impl SandboxFiles {
         let places = &spec.paths;
         let profile = spec.granted.effective.profile;
         let has_view = spec.granted.backend == Backend::Namespaces;
+        let user = launch.user.as_ref();
         let shared =
             if has_view { workspace::find_shared_dirs(places.home.as_deref()) } else { Vec::new() };
         let no_workspace =
@@ -174,11 +175,15 @@ impl SandboxFiles {
         };
         let roots = roots.map_err(no_workspace)?;
         let scratch = Scratch::create(&places.scratch, reaper);
-        let own = scratch.and_then(|scratch| Ok((scratch.directory(TEMPORARY)?, scratch)));
+        let own = scratch.and_then(|scratch| Ok((scratch.directory(TEMPORARY, user)?, scratch)));
         let (own, scratch) = own.map_err(|error| {
             confinement_error("no temporary directory of its own could be made", &error)
         })?;
         if !has_view {
+            // It has no other path than ours.
+            user.map_or(Ok(()), |_| scratch.open_way()).map_err(|error| {
+                confinement_error("its temporary directory could not be opened to it", &error)
+            })?;
             return Ok(Self { roots, temporary: own, view: None, scratch });
         }
         let readable = workspace::readable_dirs(places, &shared, launch.cwd.path());
@@ -229,7 +234,7 @@ impl PrivateView {
     ) -> Result<Self, StartError> {
         let places = &launch.sandbox.paths;
         let private = shared.iter().map(|place| {
-            let source = scratch.directory(place.own)?;
+            let source = scratch.directory(place.own, launch.user.as_ref())?;
             Ok(BindMount { place: place.path.clone(), source })
         });
         let private = private.collect::<io::Result<Vec<_>>>().map_err(|error| {

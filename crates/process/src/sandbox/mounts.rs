@@ -792,7 +792,7 @@ mod tests {
             let root = ScratchRoot::create(&self.base.join("tmp"), &reaper).unwrap();
             let _other = Scratch::create(root.path(), &reaper).unwrap();
             let scratch = Scratch::create(root.path(), &reaper).unwrap();
-            scratch.directory("own").unwrap();
+            scratch.directory("own", None).unwrap();
             fs::write(self.base.join("tmp/scratch"), scratch.path().to_str().unwrap()).unwrap();
             (self.scratch_root, self.scratch) = (Some(root), Some(scratch));
             run_in_namespaces(&self.base, test);

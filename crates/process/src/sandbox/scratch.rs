@@ -18,12 +18,17 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use crate::confinement::SetAsideFile;
+use crate::job_user::JobUser;
 use crate::keeper::{HandoverFlag, KeeperClient, SCRATCH_FILE, SavedPath};
 use crate::sandbox::protected_files::set_aside_recorded;
 use crate::sandbox::workspace::open_directory;
 
 /// The prefix of the names of servers' directories.
 const PREFIX: &str = "scratch-";
+/// The prefix of the names of users' directories in a server's directory.
+const USER_PREFIX: &str = "user-";
+/// The permissions that no directory of ours gives to other users. They may pass through it.
+const OPEN: Mode = Mode::RGRP.union(Mode::WGRP).union(Mode::ROTH).union(Mode::WOTH);
 /// The number of names that are tried.
 const ATTEMPTS: usize = 100;
 
@@ -144,17 +149,53 @@ impl Scratch {
         &self.path
     }
 
-    /// Creates a directory in it for the job, if it does not exist, and returns its path.
+    /// Creates a directory in it for the job, if it does not exist, and returns its path. It belongs
+    /// to the user of the job alone; `None` = the server's.
     ///
     /// # Errors
     /// If it cannot be created.
-    pub(crate) fn directory(&self, name: &str) -> io::Result<PathBuf> {
+    pub(crate) fn directory(&self, name: &str, owner: Option<&JobUser>) -> io::Result<PathBuf> {
         let path = self.path.join(name);
         match mkdir(&path, Mode::RWXU) {
-            Ok(()) | Err(Errno::EXIST) => Ok(path),
-            Err(errno) => Err(errno.into()),
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => return Err(errno.into()),
         }
+        owner.map_or(Ok(()), |owner| owner.give_path(&path))?;
+        Ok(path)
     }
+
+    /// Lets other users reach the directories in it by their paths, but not list it.
+    ///
+    /// # Errors
+    /// If its permissions cannot be changed.
+    pub(crate) fn open_way(&self) -> io::Result<()> {
+        // The server's directory and the one around it are above.
+        open_way_to(&self.path, 3)
+    }
+}
+
+/// Returns the directory for temporary files of a user's jobs that have none of their own, in the
+/// server's directory `root`. It is created if it does not exist, belongs to the user alone, and
+/// stays until the server ends.
+///
+/// # Errors
+/// If it cannot be created.
+pub(crate) fn user_directory(root: &Path, user: &JobUser) -> io::Result<PathBuf> {
+    let path = root.join(format!("{USER_PREFIX}{}", user.uid));
+    match mkdir(&path, Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(errno) => return Err(errno.into()),
+    }
+    open_way_to(root, 2)?;
+    user.give_path(&path)?;
+    Ok(path)
+}
+
+/// Lets other users pass through a directory of ours, and through those around it, `count` in all.
+/// None of them can be listed.
+fn open_way_to(path: &Path, count: usize) -> io::Result<()> {
+    let pass = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o711));
+    path.ancestors().take(count).try_for_each(pass)
 }
 
 impl Drop for Scratch {
@@ -191,17 +232,14 @@ impl ScratchReaper {
         Self { thread: Arc::default(), handover }
     }
 
-    pub(crate) const fn handover(&self) -> &HandoverFlag {
-        &self.handover
-    }
-
     /// Removes the directories of jobs in the server's directory `root`, except for those in `kept`:
     /// an earlier server left them.
     pub(crate) fn remove_jobs_except(&self, root: &Path, kept: &HashSet<PathBuf>) {
         for entry in fs::read_dir(root).into_iter().flatten().flatten() {
             let path = entry.path();
-            let is_job = entry.file_type().is_ok_and(|kind| kind.is_dir()) && !kept.contains(&path);
-            if is_job {
+            let is_users = entry.file_name().as_bytes().starts_with(USER_PREFIX.as_bytes());
+            let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            if is_dir && !is_users && !kept.contains(&path) {
                 set_aside_recorded(&path);
                 self.remove(LeftoverDir { path, _lock: None });
             }
@@ -291,7 +329,7 @@ fn create_private_dir(path: &Path) -> io::Result<()> {
     }
     let found = lstat(path)?;
     let is_directory = FileType::from_raw_mode(found.st_mode) == FileType::Directory;
-    let is_open = Mode::from_raw_mode(found.st_mode).intersects(Mode::RWXG | Mode::RWXO);
+    let is_open = Mode::from_raw_mode(found.st_mode).intersects(OPEN);
     if is_directory && !is_open && found.st_uid == geteuid().as_raw() {
         return Ok(());
     }

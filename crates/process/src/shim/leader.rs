@@ -60,7 +60,7 @@ pub(super) fn start(
     let standard =
         StandardFiles::open(plan, files).map_err(|errno| SpawnStep::Files.failed(errno))?;
     if let Isolation::Namespaces(network) = plan.isolation {
-        namespaces::set_up(network, ids)?;
+        namespaces::set_up(network, ids, plan.request.user.is_some())?;
         enter_view(plan, files, &standard)?;
     }
     let sandbox = &plan.request.sandbox;
@@ -173,6 +173,10 @@ impl LeaderSetup<'_> {
         apply_open_file_limit(*open_files).map_err(|errno| SpawnStep::Limits.failed(errno))?;
         restrictions::apply_limits(&sandbox.limits, *max_tasks)
             .map_err(|error| SpawnStep::Limits.failed(error))?;
+        // After everything that needs the server's rights, and before they are given up.
+        if let Some(user) = &request.user {
+            user.become_user().map_err(|errno| SpawnStep::User.failed(errno))?;
+        }
         restrictions::drop_capabilities(sandbox.confinement.profile)
             .map_err(|error| SpawnStep::Capabilities.failed(error))?;
         if sandbox.backend == Backend::Nothing {

@@ -17,6 +17,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 
 use super::ending::EndingNote;
+use super::namespaces::MappedIds;
 use super::plan::ShimPlan;
 use super::protocol::{LeaderExit, Order, Report, Role, ShimState};
 use crate::confinement::SetAsideFile;
@@ -130,7 +131,8 @@ impl ShimLink {
         let all: Vec<_> = [plan_file.as_fd()].into_iter().chain(files).collect();
         let (ours, theirs) = wire::connection()?;
         wire::send(ours.as_fd(), &Order::Launch { roles }, &all, SendFlags::DONTWAIT)?;
-        let shim = keeper.start_shim(name, plan.isolation, theirs.as_fd(), ours.as_fd())?;
+        let mapped = plan.request.user.as_ref().map(MappedIds::new);
+        let shim = keeper.start_shim(name, plan.isolation, mapped, theirs.as_fd(), ours.as_fd())?;
         Self::new(keeper.clone(), shim, ours, resources)
     }
 

@@ -22,7 +22,7 @@ mod protocol;
 pub use ending::{EndCause, EndingNote};
 pub use link::{LeaderEnd, ProcessEvent, ProcessEvents};
 pub(crate) use link::{ShimLink, StartFailure};
-pub(crate) use namespaces::{ForkResult, Isolation, KeeperIds, fork};
+pub(crate) use namespaces::{ForkResult, Isolation, KeeperIds, MappedIds, fork};
 pub use plan::Deadline;
 pub(crate) use plan::{ShimPlan, memory_file};
 pub(crate) use process::{ShimFiles, run_shim};

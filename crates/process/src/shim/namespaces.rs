@@ -1,10 +1,13 @@
 //! Creating a shim, in namespaces of its own if the job gets some.
 #![expect(unsafe_code, reason = "clone3, kill and an ioctl have no safe wrappers")]
 
+use std::collections::BTreeSet;
 use std::ffi::{c_long, c_short};
 use std::fs::OpenOptions;
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::os::fd::{AsRawFd as _, BorrowedFd};
+use std::time::{Duration, Instant};
+use std::{fs, io, thread};
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
@@ -12,6 +15,7 @@ use rustix::process::{DumpableBehavior, Pid, Signal, set_dumpable_behavior};
 use serde::{Deserialize, Serialize};
 
 use crate::confinement::NetworkAccess;
+use crate::job_user::JobUser;
 use crate::spawn_request::{SpawnFailure, SpawnStep};
 use crate::syscalls::last_error;
 
@@ -114,9 +118,57 @@ pub(crate) struct KeeperIds {
     pub(crate) group: u32,
 }
 
-/// Makes new namespaces usable: maps our user, and brings up the loopback interface of a network.
-pub(super) fn set_up(network: NetworkAccess, ids: KeeperIds) -> Result<(), SpawnFailure> {
-    map_users(ids).map_err(|error| SpawnStep::UserMap.failed(error))?;
+/// The users and groups that a keeper of root maps into the namespace of a job with a user of its own: a
+/// process inside may map its own user alone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct MappedIds {
+    users: Vec<u32>,
+    groups: Vec<u32>,
+}
+
+impl MappedIds {
+    /// Returns those of the keeper and of this user.
+    pub(crate) fn new(user: &JobUser) -> Self {
+        let groups = [&[user.gid][..], &user.groups].concat();
+        Self { users: vec![user.uid], groups }
+    }
+
+    /// Maps them, and the keeper's own, into the namespace of this process.
+    pub(crate) fn map_into(&self, shim: Pid, ids: KeeperIds) -> io::Result<()> {
+        let lines = |own: u32, others: &[u32]| {
+            let all: BTreeSet<u32> = [own].iter().chain(others).copied().collect();
+            all.into_iter().map(|id| format!("{id} {id} 1\n")).collect::<String>()
+        };
+        // In this order: the shim waits for the users.
+        write(&format!("/proc/{shim}/gid_map"), &lines(ids.group, &self.groups))?;
+        write(&format!("/proc/{shim}/uid_map"), &lines(ids.user, &self.users))
+    }
+}
+
+/// The longest wait of a shim for its keeper's mapping, and the pause between two looks.
+const MAP_LIMIT: Duration = Duration::from_secs(5);
+const MAP_PAUSE: Duration = Duration::from_micros(200);
+
+fn wait_for_mapping() -> io::Result<()> {
+    let deadline = Instant::now() + MAP_LIMIT;
+    while fs::read_to_string("/proc/self/uid_map")?.is_empty() {
+        if Instant::now() >= deadline {
+            return Err(Errno::PERM.into());
+        }
+        thread::sleep(MAP_PAUSE);
+    }
+    Ok(())
+}
+
+/// Makes new namespaces usable: maps our user, unless the keeper does, and brings up the loopback
+/// interface of a network.
+pub(super) fn set_up(
+    network: NetworkAccess,
+    ids: KeeperIds,
+    is_mapped_by_keeper: bool,
+) -> Result<(), SpawnFailure> {
+    let mapped = if is_mapped_by_keeper { wait_for_mapping() } else { map_users(ids) };
+    mapped.map_err(|error| SpawnStep::UserMap.failed(error))?;
     match network {
         NetworkAccess::On => Ok(()),
         // The job can reach the servers of its own tests; nobody else can.
