@@ -437,6 +437,19 @@ fn file_id(file: &Metadata) -> (u64, u64) {
     (file.dev(), file.ino())
 }
 
+/// Watches the keeper of a server that needs none to be started again. The token is cancelled when the
+/// keeper is gone: its jobs end then.
+///
+/// # Errors
+/// If the thread cannot be created.
+pub(super) fn watch_keeper(host: &Host) -> Result<CancellationToken, AppError> {
+    let gone = CancellationToken::new();
+    let on_end = gone.clone();
+    let watching = host.keeper().watch_end(move || on_end.cancel());
+    watching.map_err(AppError::from_thread_error)?;
+    Ok(gone)
+}
+
 /// Creates the host of a server, with the identity of its keeper if it has one.
 pub(super) fn new_host(keeper: Option<&KeeperClient>) -> Result<Arc<Host>, AppError> {
     let host = keeper.map_or_else(Host::new, |keeper| Ok(Host::new_kept(keeper.clone())));

@@ -218,14 +218,17 @@ impl Startup {
         let traces = start_trace_export(&loaded, runtime.handle())?;
         let result = runtime.block_on(async {
             let host = durable::new_host(None)?;
+            let keeper_gone = durable::watch_keeper(&host)?;
             let grace = loaded.settings.job.grace;
             let mut shutdown_trigger =
                 ShutdownTrigger::listen(Arc::clone(&host), grace, Duration::ZERO)?;
             // A server of one client or one command numbers its jobs from 1.
             let durable = DurableState::default();
             let app = App::start(host, loaded, self.sources, durable, log_filter).await?;
-            app.serve_stdio(&mut shutdown_trigger).await?;
-            Ok(0)
+            tokio::select! {
+                served = app.serve_stdio(&mut shutdown_trigger) => served.map(|()| 0),
+                () = keeper_gone.cancelled() => Err(AppError::KeeperDied),
+            }
         });
         drop(traces);
         // A read of stdin that still blocks must not hold up the exit.
@@ -283,10 +286,15 @@ impl Startup {
         let result = runtime.block_on(async {
             // A server of one client or one command numbers its jobs from 1.
             let host = durable::new_host(None)?;
+            let keeper_gone = durable::watch_keeper(&host)?;
             let durable = DurableState::default();
             let app = App::start(host, loaded, self.sources, durable, log_filter).await?;
-            let result =
-                cli::run::run(app.service(), flags, &display).await.map_err(AppError::Signals)?;
+            let result = tokio::select! {
+                result = cli::run::run(app.service(), flags, &display) => {
+                    result.map_err(AppError::Signals)?
+                }
+                () = keeper_gone.cancelled() => return Err(AppError::KeeperDied),
+            };
             app.service().drain(Duration::ZERO, grace).await;
             app.end_everything().await;
             if let Some(message) = &result.message {

@@ -359,7 +359,9 @@ async fn forward_or_stop(
     let forwarded = forward(job, stream, sink).await;
     if forwarded.is_err() {
         let signal = Some(libc::SIGPIPE);
-        job.stop(StopRequest { by: StopBy::Client, signal, grace: None }).given().await;
+        job.stop(StopRequest { by: StopBy::Client, signal, grace: None })
+            .wait_until_ordered()
+            .await;
     }
     forwarded
 }

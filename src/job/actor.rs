@@ -57,7 +57,7 @@ pub(super) struct Job {
     survivors: Vec<u32>,
     /// Set while the job is finished and processes of it still run.
     surviving: Option<SurvivingJob>,
-    /// How the tree was ended, by the shim's word.
+    /// The ending of the tree, by the shim's word.
     kill: Option<KillNote>,
     /// The task that starts the process, while it does.
     starting: Option<AbortHandle>,
@@ -355,8 +355,13 @@ impl Job {
     fn note_ending(&mut self, note: &EndingNote) {
         if note.first_signal != 0 {
             let EndingNote { first_signal: first, killed_after, .. } = *note;
-            self.kill = Some(KillNote { first, killed_after });
-            self.guard.mark_stopping();
+            // The verdict of a limit says it all: no signal came before.
+            let is_limit = matches!(self.find_cause(note), Some(Outcome::Limit { .. }));
+            let is_told = first != SIGKILL || !is_limit;
+            self.kill = is_told.then_some(KillNote { first, killed_after });
+            if !self.guard.has_ended() {
+                self.guard.mark_stopping();
+            }
         }
     }
 

@@ -68,9 +68,14 @@ pub struct StopRequest {
 pub struct StopReceipt(oneshot::Receiver<()>);
 
 impl StopReceipt {
+    /// Returns the receipt of a request that needed no order.
+    pub(crate) fn nothing_to_wait_for() -> Self {
+        Self(oneshot::channel().1)
+    }
+
     /// Returns once the job's shim has the order, or the job has no processes any more: from then on the
     /// stop is carried out whatever happens to this server.
-    pub async fn given(self) {
+    pub async fn wait_until_ordered(self) {
         // An actor that is gone has ended the job.
         self.0.await.ok();
     }

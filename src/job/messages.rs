@@ -95,7 +95,8 @@ impl Address {
     }
 
     pub(super) fn is_gone(&self) -> bool {
-        self.0.get_status() == ActorStatus::Stopped
+        // One that is stopping handles no message any more.
+        matches!(self.0.get_status(), ActorStatus::Stopping | ActorStatus::Stopped)
     }
 
     /// Returns once the actor is gone.
@@ -226,10 +227,15 @@ pub(super) async fn follow(
             // The leader wrote before it ended, so the pump's reports come first.
             is_pumped = poll!(&mut pumping).is_ready();
         }
-        let is_last = matches!(
-            event,
-            ProcessEvent::Over(_) | ProcessEvent::ShimLost | ProcessEvent::StartFailed { .. }
-        );
+        let is_last = match &event {
+            ProcessEvent::LeaderExited(end) => end.is_over,
+            ProcessEvent::Over(_) | ProcessEvent::ShimLost | ProcessEvent::StartFailed { .. } => {
+                true
+            }
+            ProcessEvent::Ending(_)
+            | ProcessEvent::InputWritten { .. }
+            | ProcessEvent::InputClosed => false,
+        };
         match event {
             ProcessEvent::LeaderExited(end) => {
                 actor.send(JobMsg::LeaderExited(examine_end(end, &tree)));

@@ -83,7 +83,7 @@ pub(super) enum Event {
         cause: Option<Outcome>,
         rest: TreeRemains,
     },
-    /// No process is left.
+    /// No process of the job is left.
     TreeOver,
     /// All pipes reached their end.
     StreamsClosed,

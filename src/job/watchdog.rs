@@ -448,15 +448,13 @@ fn measure_usage(
 mod tests {
     use std::time::Duration;
 
-    use ractor::Actor;
-    use rustix::process::{Pid, Signal, kill_process};
-
     use super::*;
     use crate::ids::JobId;
-    use crate::job::tests::{LONG, ParentActor, page, settings, spec};
+    use crate::job::tests::{LONG, ParentActor, settings, spec};
     use crate::job::{JobHandle, SharedJobSettings, create_job};
     use crate::outcome::{JobEnding, Outcome};
     use crate::spec::JobSpec;
+    use ractor::Actor;
 
     const MB: u64 = 1 << 20;
 
@@ -573,62 +571,6 @@ mod tests {
         job.stop(crate::job::tests::now());
         let ending = ended(&job).await;
         assert!(matches!(ending.outcome, Outcome::Stopped { .. }), "{ending:?}");
-    }
-
-    /// Thirty processes that have ended and are not reaped, a line for each time that the job is
-    /// continued, and one for each SIGURG: signals of a higher number are handled after lower ones.
-    const ZOMBIES: &str = "exec python3 -c 'import os, signal
-signal.signal(signal.SIGCONT, lambda *_: os.write(1, b\"continued\\n\"))
-signal.signal(signal.SIGURG, lambda *_: os.write(1, b\"mark\\n\"))
-for _ in range(30):
-    if os.fork() == 0: os._exit(0)
-for pid in range(30): os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
-os.write(1, b\"ready\\n\")
-while True: signal.pause()'";
-
-    /// Makes the job write a mark after all earlier output, and returns how often it was continued
-    /// until then.
-    async fn times_continued(job: &JobHandle, marks: usize) -> usize {
-        let leader = Pid::from_raw(job.pids()[0].cast_signed()).unwrap();
-        kill_process(leader, Signal::URG).unwrap();
-        loop {
-            let bytes = page(job).bytes;
-            let text = String::from_utf8_lossy(&bytes);
-            if text.matches("mark").count() == marks {
-                return text.matches("continued").count();
-            }
-            let written = bytes.len() as u64;
-            tokio::time::timeout(LONG, job.output().wait_past(written)).await.expect("it writes");
-        }
-    }
-
-    #[tokio::test(flavor = "multi_thread")]
-    async fn a_job_is_not_stopped_again_for_processes_that_have_ended() {
-        let limits = ResourceLimits { processes: Some(1000), ..ResourceLimits::NONE };
-        let watchdog = Watchdog::default();
-        let job = start_watched(ZOMBIES, limits, &watchdog).await;
-        tokio::time::timeout(LONG, job.output().wait_past(5)).await.expect("it writes");
-        let (number, copy) = watched(&job, &watchdog);
-        let count = || {
-            // With a cgroup, the cgroup would be read instead.
-            let size = copy.tree.count_members(u64::MAX);
-            assert_eq!(size, 31);
-            watchdog.handle.shared.judge_quick_count(
-                number,
-                &WatchedJob { processes: Some(20), ..copy.clone() },
-                20,
-                size,
-            );
-        };
-        count();
-        let once = times_continued(&job, 1).await;
-        assert!(once > 0, "it was not stopped");
-        for _ in 0..5 {
-            count();
-        }
-        assert_eq!(times_continued(&job, 2).await, once);
-        job.stop(crate::job::tests::now());
-        assert!(matches!(ended(&job).await.outcome, Outcome::Stopped { .. }));
     }
 
     #[tokio::test(flavor = "multi_thread")]

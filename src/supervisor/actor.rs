@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use super::accept::RestoredJobs;
 use super::handle::{Acceptance, Control, SubmitRequest};
 use super::queue::{Hold, Queue, QueueLimits, QueuePosition, SubmitRefusal};
-use super::registry::{FindError, FreedJob, Registry, Retention, freed_record};
+use super::registry::{FindError, FreedJob, Registry, Retention, StopResult, freed_record};
 use super::root_supervisor::{Address, Handover, SupervisorAddress};
 use super::usage::{ActivityChange, CpuMeasurement, JobActivity, SlotDemand, Spending};
 use crate::ids::{JobId, TenantId};
@@ -53,9 +53,6 @@ pub(super) struct AcceptedJob {
     pub(super) record: Option<JournalTicket>,
 }
 
-/// A job that is to end, and the receipt of the request if the job runs.
-pub(super) type StopAnswer = (JobHandle, Option<StopReceipt>);
-
 /// Each message is answered at once; none waits for a job.
 #[derive(Debug)]
 pub(super) enum SupervisorMsg {
@@ -66,7 +63,7 @@ pub(super) enum SupervisorMsg {
     /// Sent by the handle: the jobs of one tenant, or of all, newest first.
     List(Option<TenantId>, RpcReplyPort<Vec<JobHandle>>),
     /// Sent by the handle. The reply comes once the stop has begun.
-    Stop(JobId, StopRequest, RpcReplyPort<Result<StopAnswer, FindError>>),
+    Stop(JobId, StopRequest, RpcReplyPort<StopResult>),
     Place(JobId, RpcReplyPort<Option<QueuePosition>>),
     /// Sent by the service at shutdown.
     Close(RpcReplyPort<Vec<JobHandle>>),
@@ -353,16 +350,14 @@ impl Supervision {
         }
     }
 
-    fn stop(&mut self, id: JobId, request: StopRequest) -> Result<StopAnswer, FindError> {
+    fn stop(&mut self, id: JobId, request: StopRequest) -> StopResult {
         let job = self.registry.find(id)?.clone();
-        let mut receipt = None;
         if self.queue.withdraw(id) {
             self.end_waiting(id, request.by);
         } else if request.by != StopBy::NoSlot {
-            // A job that got its slot at the last moment runs.
-            receipt = Some(job.stop(request));
+            return Ok((job.clone(), job.stop(request)));
         }
-        Ok((job, receipt))
+        Ok((job, StopReceipt::nothing_to_wait_for()))
     }
 
     fn end_waiting(&mut self, id: JobId, by: StopBy) {

@@ -132,9 +132,7 @@ impl Supervisor {
             self.supervisor_address.ask(|reply| SupervisorMsg::Stop(id, request, reply)).await;
         let (job, receipt) = stopped.unwrap_or(Err(FindError::Unavailable { id }))?;
         // From then on the stop is carried out whatever happens to this server.
-        if let Some(receipt) = receipt {
-            receipt.given().await;
-        }
+        receipt.wait_until_ordered().await;
         Ok(job)
     }
 

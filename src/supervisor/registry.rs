@@ -14,7 +14,7 @@ use thiserror::Error;
 
 use super::queue::{SubmitRefusal, format_size};
 use crate::ids::{JobId, JobNumber, TenantId};
-use crate::job::JobHandle;
+use crate::job::{JobHandle, StopReceipt};
 use crate::journal::{FreedNote, Record, StoredJson, now_ms};
 use crate::spec::JobKey;
 use crate::telemetry::FreedReason;
@@ -166,13 +166,14 @@ impl Registry {
     }
 }
 
+/// A job that is to end, and the receipt of the request.
+pub(super) type StopResult = Result<(JobHandle, StopReceipt), FindError>;
+
 /// The reason why a job cannot be found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum FindError {
-    /// There never was such a job, or it was freed too long ago to be remembered.
     #[error("there is no job {id}; list_jobs shows the jobs there are")]
     Unknown { id: JobId },
-    /// The job had finished, and was freed with its output.
     #[error(
         "job {id} was freed {} ago ({}): {why}; run it again if it is still needed",
         InWords(Duration::from_secs(ago.as_secs())),

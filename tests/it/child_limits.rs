@@ -127,7 +127,7 @@ fn set_open_files(server: &TestServer, limits: &str) {
 }
 
 /// More jobs than a server that may have 64 open files can run at one time.
-const TOO_MANY: usize = 32;
+const TOO_MANY: usize = 20;
 
 /// Starts jobs that run until the returned file exists, more than a low limit has descriptors for.
 /// Returns those that wait for descriptors, too.

@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use std::{fmt, io};
 
 use rustix::fs::{Mode, OFlags, fstat, fstatfs, open, stat};
@@ -18,7 +19,6 @@ use thiserror::Error;
 use crate::confinement::{Backend, GrantedConfinement, ResourceLimits, SandboxPaths};
 use crate::job_user::JobUser;
 use crate::load::{TaskLimit, describe_open_file_limit};
-use crate::shim::Deadline;
 use crate::syscalls::block_in_place;
 
 /// A process to start, complete: it inherits nothing from the server but its limits, and its user
@@ -43,6 +43,16 @@ pub struct ProcessLaunch {
     pub keep_as: Option<String>,
     /// The time after which it is ended, if there is one.
     pub deadline: Option<Deadline>,
+}
+
+/// The time after which a job is ended, from the start of its first process, and the time from SIGTERM
+/// to SIGKILL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Deadline {
+    /// The time from the start of the first process.
+    pub timeout: Duration,
+    /// The time from SIGTERM to SIGKILL.
+    pub grace: Duration,
 }
 
 /// A program with its arguments.

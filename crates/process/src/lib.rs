@@ -46,14 +46,14 @@ pub use host::{Host, KeptProcess};
 pub use job_user::JobUser;
 pub use keeper::{KeeperClient, KeeperLaunch, KeeperNotice, UPGRADE_EXIT_CODE, run_keeper};
 pub use launch::{
-    CommandLine, Cwd, EnvVariable, LaunchStdin, OpenedDir, ProcessLaunch, ReportMode, SandboxSpec,
-    StartError, StreamMode, TerminalSize,
+    CommandLine, Cwd, Deadline, EnvVariable, LaunchStdin, OpenedDir, ProcessLaunch, ReportMode,
+    SandboxSpec, StartError, StreamMode, TerminalSize,
 };
 pub use load::{HostLoad, TaskLimit, host_tasks};
 pub use open_files::FileReservation;
 pub use own_process::raise_thread_priority;
 pub use shell::PipelineReport;
-pub use shim::{Deadline, EndCause, EndingNote, LeaderEnd, ProcessEvent, ProcessEvents};
+pub use shim::{EndCause, EndingNote, LeaderEnd, ProcessEvent, ProcessEvents};
 pub use sockets::JobConnectionDetector;
 pub use spawn::{Process, StartingProcess};
 pub use stdio::{EchoMode, OutputPipe, ProcessInput, wait_until_readable};

@@ -23,7 +23,7 @@ use tokio::io::{AsyncRead, Interest, ReadBuf};
 
 use crate::job_user::JobUser;
 use crate::launch::{LaunchStdin, StreamMode, TerminalSize};
-use crate::shim::{Order, Role, ShimLink, memory_file};
+use crate::shim::{Order, Role, ShimLink};
 use crate::syscalls;
 
 /// The output of a process. It ends when no process can write any more, not when the leader ends.
@@ -254,6 +254,9 @@ impl Drop for HeldEnd {
     }
 }
 
+/// The most bytes of input in one message.
+const MOST_INPUT_BYTES: usize = 8 << 10;
+
 /// The input of a process, which its shim writes: what was accepted is delivered, whatever happens to
 /// this server. Dropping it leaves the input open.
 #[derive(Debug)]
@@ -293,9 +296,10 @@ impl ProcessInput {
     /// # Errors
     /// If the system has no room for them.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<u64> {
-        let file = memory_file(bytes)?;
-        self.link.order(&Order::Input, &[file.as_fd()])?;
-        self.accepted += bytes.len() as u64;
+        for part in bytes.chunks(MOST_INPUT_BYTES) {
+            self.link.order(&Order::Input { bytes: part.to_vec() }, &[])?;
+            self.accepted += part.len() as u64;
+        }
         Ok(self.accepted)
     }
 

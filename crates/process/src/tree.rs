@@ -283,7 +283,7 @@ impl ProcessTree {
 pub struct StoppedProcesses(HashMap<ProcessKey, ProcStat>);
 
 impl StoppedProcesses {
-    /// Resumes all of them.
+    /// Resumes all these processes.
     pub fn resume(&self) {
         for stat in self.0.values() {
             let Ok(process) = pidfd_open(stat.pid, PidfdFlags::empty()) else { continue };

@@ -249,7 +249,7 @@ mod tests {
             Order::Attach,
             Order::Stop { signal: 15, grace, cause: "why".to_owned() },
             Order::Signal(-1),
-            Order::Input,
+            Order::Input { bytes: b"in\xff".to_vec() },
             Order::EndInput,
             Order::Close(Role::StderrReader),
             Order::Release,

@@ -10,6 +10,9 @@ use crate::harness::{
     Launch, Marker, TestServer, eventually, eventually_some, free_port, keeper_in, signal,
 };
 
+/// Prints the parent of the shim of the job.
+const PRINT_KEEPER: &str = "cut -d' ' -f4 /proc/$PPID/stat";
+
 #[test]
 fn ten_proxies_that_start_at_once_share_one_server() {
     let shellyard = OnDemand::new();
@@ -18,10 +21,10 @@ fn ten_proxies_that_start_at_once_share_one_server() {
         launches.into_iter().map(|launch| thread::spawn(|| launch.start())).collect();
     let mut proxies: Vec<TestServer> =
         starting.into_iter().map(|start| start.join().expect("a proxy")).collect();
-    let server = shellyard.server();
+    let keeper = keeper_in(shellyard.data()).expect("the keeper of the server");
     for (number, proxy) in proxies.iter_mut().enumerate() {
-        let reply = proxy.run("echo $PPID");
-        assert_eq!(reply["output"], format!("{server}\n"), "one server runs all jobs");
+        let reply = proxy.run(PRINT_KEEPER);
+        assert_eq!(reply["output"], format!("{keeper}\n"), "one server runs all jobs");
         assert_eq!(reply.job(), number as u64 + 1, "one count of jobs");
     }
     for proxy in &mut proxies {
@@ -130,7 +133,7 @@ fn a_server_is_started_on_a_loopback_address_too() {
     let launch =
         || Launch::stdio().data(server.data()).args(&["--connect", &url, "--ensure-server"]);
     let (mut first, mut second) = (launch().start(), launch().start());
-    let (first, second) = (first.run("echo $PPID").text(), second.run("echo $PPID").text());
+    let (first, second) = (first.run(PRINT_KEEPER).text(), second.run(PRINT_KEEPER).text());
     let pid = |text: &str| text.lines().nth(1).expect("a pid").parse::<i32>().expect("a number");
     assert_eq!(pid(&first), pid(&second));
 }

@@ -57,7 +57,7 @@ impl HeldState {
         self.shims.remove(&shim);
     }
 
-    /// Drops everything.
+    /// Drops all files and connections.
     pub(crate) fn clear(&mut self) {
         self.files.clear();
         self.shims.clear();

@@ -98,7 +98,7 @@ struct ServerCommand {
     env: Vec<CString>,
 }
 
-/// A running server.
+/// The server that runs now.
 #[derive(Debug)]
 struct ServerProcess {
     pid: Pid,

@@ -138,7 +138,7 @@ pub(crate) fn save_paths(paths: &[PathBuf]) -> Vec<SavedPath> {
     paths.iter().map(|path| SavedPath::from(path.as_path())).collect()
 }
 
-/// Returns saved paths.
+/// Returns the paths that were saved.
 pub(crate) fn restore_paths(saved: Vec<SavedPath>) -> Vec<PathBuf> {
     saved.into_iter().map(PathBuf::from).collect()
 }

@@ -1,4 +1,4 @@
-//! How a shim ends its tree: one pure function of orders and time.
+//! The end of a shim's tree, as a pure function of orders and time.
 
 use std::time::Duration;
 
@@ -103,7 +103,7 @@ impl Ending {
         Action::Signal(signal)
     }
 
-    /// Looks at the clock.
+    /// Takes the time that has passed since the start.
     pub(super) fn time_passed(&mut self, now: Duration) -> Option<Action> {
         match self.phase {
             Phase::Running => {

@@ -28,9 +28,16 @@ pub(super) struct InputQueue {
 
 #[derive(Debug)]
 struct Piece {
-    file: OwnedFd,
+    content: Content,
     length: u64,
     written: u64,
+}
+
+/// The input that was there from the start can be large, and lies in a file in memory.
+#[derive(Debug)]
+enum Content {
+    File(OwnedFd),
+    Bytes(Vec<u8>),
 }
 
 /// The result of an attempt to write.
@@ -60,9 +67,19 @@ impl InputQueue {
     /// Adds the content of a file.
     pub(super) fn push(&mut self, file: OwnedFd) {
         let length = fstat(&file).map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or(0));
+        self.add(Content::File(file), length);
+    }
+
+    /// Adds these bytes.
+    pub(super) fn push_bytes(&mut self, bytes: Vec<u8>) {
+        let length = bytes.len() as u64;
+        self.add(Content::Bytes(bytes), length);
+    }
+
+    fn add(&mut self, content: Content, length: u64) {
         self.accepted += length;
         if self.writer.is_some() {
-            self.pieces.push_back(Piece { file, length, written: 0 });
+            self.pieces.push_back(Piece { content, length, written: 0 });
         }
     }
 
@@ -124,12 +141,20 @@ impl InputQueue {
 impl Piece {
     fn write_to(&mut self, writer: BorrowedFd<'_>) -> Result<u64, Errno> {
         let mut block = [0; BLOCK_BYTES];
-        let length = pread(&self.file, &mut block, self.written)?;
-        if length == 0 {
+        let bytes = match &self.content {
+            Content::File(file) => {
+                let length = pread(file, &mut block, self.written)?;
+                block.get(..length)
+            }
+            Content::Bytes(bytes) => {
+                usize::try_from(self.written).ok().and_then(|written| bytes.get(written..))
+            }
+        };
+        let bytes = bytes.unwrap_or_default();
+        if bytes.is_empty() {
             self.written = self.length;
             return Ok(0);
         }
-        let bytes = block.get(..length).unwrap_or_default();
         let written = retry_on_intr(|| write(writer, bytes))? as u64;
         self.written += written;
         Ok(written)
@@ -169,7 +194,7 @@ mod tests {
         let (mut input, mut reader) = queue();
         let big: Vec<u8> = (0..300_000_u32).map(|number| number as u8).collect();
         input.push(memory_file(&big).unwrap());
-        input.push(memory_file(b"last").unwrap());
+        input.push_bytes(b"last".to_vec());
         input.end();
         assert!(!input.is_open());
         let mut read = Vec::new();

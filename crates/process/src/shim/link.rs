@@ -52,7 +52,7 @@ pub enum ProcessEvent {
     Over(EndingNote),
     /// So many bytes of input were written since the start, the last ones with this echo.
     InputWritten {
-        /// The number of bytes.
+        /// The number of bytes since the start.
         total: u64,
         /// The echo of the last ones.
         echo: EchoMode,
@@ -89,7 +89,8 @@ pub(crate) struct ShimLink {
     keeper: KeeperClient,
     /// The number of the shim at the keeper.
     shim: u64,
-    socket: Arc<OwnedFd>,
+    /// `None` once the shim was released.
+    socket: Mutex<Option<Arc<OwnedFd>>>,
     status: Mutex<LinkStatus>,
     /// Tells the follower of events that a thread has received in its place.
     received: Notify,
@@ -146,7 +147,7 @@ impl ShimLink {
         Ok(Arc::new(Self {
             keeper,
             shim,
-            socket: Arc::new(socket),
+            socket: Mutex::new(Some(Arc::new(socket))),
             status: Mutex::default(),
             received: Notify::new(),
             is_released: AtomicBool::new(false),
@@ -157,15 +158,21 @@ impl ShimLink {
 
     /// Sends an order. It is carried out from now on, whatever happens to this server.
     pub(crate) fn order(&self, order: &Order, files: &[BorrowedFd<'_>]) -> Result<(), Errno> {
-        wire::send(self.socket.as_fd(), order, files, SendFlags::empty())
+        let socket = self.socket().ok_or(Errno::PIPE)?;
+        wire::send(socket.as_fd(), order, files, SendFlags::empty())
+    }
+
+    fn socket(&self) -> Option<Arc<OwnedFd>> {
+        self.socket.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Receives everything that is there. Never waits.
     pub(crate) fn receive(&self) {
+        let Some(socket) = self.socket() else { return };
         let mut status = self.lock();
         let before = status.events.len();
         while !status.is_gone {
-            match wire::receive(self.socket.as_fd(), RecvFlags::DONTWAIT) {
+            match wire::receive(socket.as_fd(), RecvFlags::DONTWAIT) {
                 Ok(Received::Message(report, files)) => status.take(report, files),
                 Ok(Received::Unknown) => {}
                 Ok(Received::End) => status.lose(),
@@ -197,7 +204,12 @@ impl ShimLink {
                 return None;
             }
             let step = Timespec::try_from(left.min(WAIT_STEP)).unwrap_or_default();
-            poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&step)).ok();
+            match self.socket() {
+                Some(socket) => {
+                    poll(&mut [PollFd::new(&socket, PollFlags::IN)], Some(&step)).ok();
+                }
+                None => return None,
+            }
         }
     }
 
@@ -287,6 +299,10 @@ impl ShimLink {
             // A shim that is gone needs no release.
             self.order(&Order::Release, &[]).ok();
             self.keeper.forget_shim(self.shim);
+            // From here on nobody asks for the tree.
+            self.lock().is_gone = true;
+            // A job that is kept for its output needs no descriptor.
+            self.socket.lock().unwrap_or_else(PoisonError::into_inner).take();
         }
     }
 
@@ -309,7 +325,7 @@ impl Drop for ShimLink {
     }
 }
 
-/// A start that failed.
+/// The failure of a start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StartFailure {
     Step(SpawnFailure),
@@ -422,7 +438,7 @@ impl ProcessEvents {
     /// # Errors
     /// If the system has no room to watch it.
     pub(crate) fn new(link: &Arc<ShimLink>) -> io::Result<Self> {
-        let socket = Arc::clone(&link.socket);
+        let socket = link.socket().ok_or(Errno::PIPE)?;
         let readiness = syscalls::register(socket, Interest::READABLE)?;
         Ok(Self { readiness, link: Arc::clone(link) })
     }
@@ -449,7 +465,7 @@ impl ProcessEvents {
             if let Some(found) = find(&self.link) {
                 return found;
             }
-            if self.link.lock().is_gone {
+            if self.link.socket().is_none() || self.link.lock().is_gone {
                 // Nothing more can come, and the end would be reported again and again.
                 return std::future::pending().await;
             }

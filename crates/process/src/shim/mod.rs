@@ -23,7 +23,6 @@ pub use ending::{EndCause, EndingNote};
 pub use link::{LeaderEnd, ProcessEvent, ProcessEvents};
 pub(crate) use link::{ShimLink, StartFailure};
 pub(crate) use namespaces::{ForkResult, Isolation, KeeperIds, MappedIds, fork};
-pub use plan::Deadline;
 pub(crate) use plan::{ShimPlan, memory_file};
 pub(crate) use process::{ShimFiles, run_shim};
 #[cfg(test)]

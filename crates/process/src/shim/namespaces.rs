@@ -22,7 +22,7 @@ use crate::syscalls::last_error;
 /// The namespaces of a job and its shim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Isolation {
-    /// Those of the keeper.
+    /// The namespaces of the keeper.
     None,
     /// Users, processes, mounts, IPC and the host name; the network as well if it is off.
     Namespaces(NetworkAccess),
@@ -48,7 +48,7 @@ impl Isolation {
 pub(crate) enum ForkResult {
     /// The calling process; the new one has this pid.
     Parent(Pid),
-    /// The new process.
+    /// The new process, in its namespaces.
     Child,
 }
 

@@ -5,13 +5,13 @@ use std::fs::File;
 use std::io::{Read as _, Seek as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::time::Duration;
 use std::{fmt, io};
 
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde::{Deserialize, Serialize};
 
 use super::namespaces::Isolation;
+use crate::launch::Deadline;
 use crate::sandbox::seccomp::SeccompFilter;
 use crate::spawn_request::SpawnRequest;
 use crate::wire::path_bytes;
@@ -34,16 +34,6 @@ pub(crate) struct ShimPlan {
     pub(crate) ends_input: bool,
     /// The text that the next server gets.
     pub(crate) saved: String,
-}
-
-/// The time after which a job is ended, from the start of its first process, and the time from SIGTERM
-/// to SIGKILL.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Deadline {
-    /// The time from the start of the first process.
-    pub timeout: Duration,
-    /// The time from SIGTERM to SIGKILL.
-    pub grace: Duration,
 }
 
 impl ShimPlan {

@@ -84,7 +84,7 @@ fn take_files(files: &ShimFiles<'_>) -> Result<(OwnedFd, OwnedFd), Errno> {
     }
 }
 
-/// The state of a shim.
+/// The state of a running shim.
 #[derive(Debug)]
 struct Shim {
     socket: OwnedFd,
@@ -109,6 +109,10 @@ struct Shim {
     is_orphaned: bool,
     outgoing: VecDeque<Report>,
     kill_pause: Duration,
+    /// The time of the next kill of what is left.
+    next_kill: Duration,
+    /// `true` once nobody has the other end of the connection.
+    is_socket_over: bool,
 }
 
 impl Shim {
@@ -152,6 +156,8 @@ impl Shim {
             is_orphaned: false,
             outgoing: VecDeque::new(),
             kill_pause: FIRST_KILL_PAUSE,
+            next_kill: Duration::ZERO,
+            is_socket_over: false,
         };
         let is_held =
             |role: &Role| matches!(role, Role::StdoutReader | Role::StderrReader | Role::Report);
@@ -181,6 +187,7 @@ impl Shim {
             self.reap();
             self.write_input();
             self.look_at_clock();
+            self.kill_rest();
             self.send_reports();
             if self.is_over && self.is_released {
                 return 0;
@@ -193,7 +200,7 @@ impl Shim {
     fn wait(&mut self) {
         let mut deadline = self.ending.next_deadline().filter(|_| !self.is_over);
         if self.ending.is_killing() && !self.is_over {
-            deadline = Some(self.started.elapsed() + self.kill_pause);
+            deadline = Some(self.next_kill);
         }
         let limit = deadline.map(|deadline| {
             let left = deadline.saturating_sub(self.started.elapsed());
@@ -203,23 +210,33 @@ impl Shim {
         });
         let wanted =
             if self.outgoing.is_empty() { PollFlags::IN } else { PollFlags::IN | PollFlags::OUT };
-        let mut polled =
-            vec![PollFd::new(&self.signals, PollFlags::IN), PollFd::new(&self.socket, wanted)];
+        let mut polled = vec![PollFd::new(&self.signals, PollFlags::IN)];
         if !self.is_orphaned {
             polled.push(PollFd::new(&self.lifeline, PollFlags::IN));
+        }
+        if !self.is_socket_over {
+            polled.push(PollFd::new(&self.socket, wanted));
         }
         polled.extend(self.failure.as_ref().map(|pipe| PollFd::new(pipe, PollFlags::IN)));
         let input = self.input.waits_for();
         polled.extend(input.map(|file| PollFd::from_borrowed_fd(file, PollFlags::OUT)));
-        // Everything is checked after each wait anyway.
+        // Everything else is checked after each wait anyway.
         let ready = poll(&mut polled, limit.as_ref());
-        let is_lifeline_over =
-            ready.is_ok() && polled.get(2).is_some_and(|it| !it.revents().is_empty());
+        let is_lifeline_over = !self.is_orphaned
+            && ready.is_ok()
+            && polled.get(1).is_some_and(|it| !it.revents().is_empty());
         while syscalls::read_signal(self.signals.as_fd()).is_some() {}
-        if is_lifeline_over && !self.is_orphaned {
+        if is_lifeline_over {
             self.end_without_keeper();
-        } else if ready == Ok(0) && self.ending.is_killing() && !self.is_over {
+        }
+    }
+
+    /// Kills again what is left a while after the last kill.
+    fn kill_rest(&mut self) {
+        let now = self.started.elapsed();
+        if self.ending.is_killing() && !self.is_over && now >= self.next_kill {
             self.members.kill();
+            self.next_kill = now + self.kill_pause;
             self.kill_pause = (self.kill_pause * 2).min(LONGEST_KILL_PAUSE);
         }
     }
@@ -231,7 +248,7 @@ impl Shim {
         let cause = EndCause::Order(String::new());
         let now = self.started.elapsed();
         self.ending.stop(libc::SIGKILL, Duration::ZERO, cause, now);
-        self.members.kill();
+        self.begin_killing();
     }
 
     /// Looks whether the first process runs its program.
@@ -334,25 +351,32 @@ impl Shim {
         self.outgoing.push_back(Report::Ending(self.ending.note().clone()));
         match action {
             Action::Signal(signal) => self.members.signal(signal),
-            Action::Kill => {
-                self.kill_pause = FIRST_KILL_PAUSE;
-                self.members.kill();
-            }
+            Action::Kill => self.begin_killing(),
         }
+    }
+
+    fn begin_killing(&mut self) {
+        self.kill_pause = FIRST_KILL_PAUSE;
+        self.next_kill = Duration::ZERO;
+        self.kill_rest();
     }
 
     fn receive_orders(&mut self) {
-        loop {
+        while !self.is_socket_over {
             match wire::receive(self.socket.as_fd(), RecvFlags::DONTWAIT) {
-                Ok(Received::Message(order, files)) => self.obey(order, files),
+                Ok(Received::Message(order, _)) => self.obey(order),
                 Ok(Received::Unknown) => {}
-                // Without an end on the other side there is nobody to report to; the lifeline tells.
-                Ok(Received::End) | Err(_) => return,
+                // There is nobody to report to; the lifeline tells whether to go on.
+                Ok(Received::End) => {
+                    self.is_socket_over = true;
+                    return;
+                }
+                Err(_) => return,
             }
         }
     }
 
-    fn obey(&mut self, order: Order, files: Vec<OwnedFd>) {
+    fn obey(&mut self, order: Order) {
         match order {
             Order::Launch { .. } => {}
             Order::Attach => self.outgoing.push_back(Report::State(Box::new(self.state()))),
@@ -368,8 +392,8 @@ impl Shim {
                     self.members.signal(signal);
                 }
             }
-            Order::Input => {
-                files.into_iter().for_each(|file| self.input.push(file));
+            Order::Input { bytes } => {
+                self.input.push_bytes(bytes);
                 self.write_input();
             }
             Order::EndInput => self.input.end(),
@@ -399,6 +423,10 @@ impl Shim {
 
     /// Sends what the server takes now. Never waits: what is left is sent later.
     fn send_reports(&mut self) {
+        if self.is_orphaned {
+            // The server ends as well, and must not take this for an ending that somebody asked for.
+            self.outgoing.clear();
+        }
         while let Some(report) = self.outgoing.front() {
             match self.send(report) {
                 Err(Errno::WOULDBLOCK) => return,

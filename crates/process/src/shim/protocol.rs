@@ -22,8 +22,8 @@ pub(crate) enum Order {
     Stop { signal: i32, grace: Duration, cause: String },
     /// Send this signal to every process.
     Signal(i32),
-    /// Send the content of the file beside this message as input.
-    Input,
+    /// Send these bytes as input. A server that has no free descriptor can send them as well.
+    Input { bytes: Vec<u8> },
     /// End the input after everything that was accepted.
     EndInput,
     /// The server has closed its copy of this file: close the other one.
@@ -37,7 +37,7 @@ pub(crate) enum Order {
 pub(crate) enum Report {
     /// The job runs its program. Beside it are the pidfds of the shim and of the job's first process.
     Started,
-    /// There is no job.
+    /// The job could not be started.
     Failed(SpawnFailure),
     /// The tree is being ended: a signal was sent for this cause.
     Ending(EndingNote),
@@ -83,7 +83,7 @@ pub(crate) struct ShimState {
 pub(crate) enum Stage {
     /// Its first process does not run its program yet.
     Starting,
-    /// There is no job.
+    /// The job could not be started.
     Failed(SpawnFailure),
     Running,
     /// The first process has ended; `is_over` is as of now.
