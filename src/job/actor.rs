@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 use tracing::Instrument;
 
 use super::handle::StopRequest;
@@ -59,6 +60,9 @@ pub(super) struct Job {
     surviving: Option<SurvivingJob>,
     /// The ending of the tree, by the shim's word.
     kill: Option<KillNote>,
+    /// Held until the keeper has been asked for the process: an upgrade waits for it, so that the next
+    /// server finds no job that was half started.
+    start_token: Option<TaskTrackerToken>,
     /// The task that starts the process, while it does.
     starting: Option<AbortHandle>,
     /// The process of a previous server, until it is followed.
@@ -88,7 +92,9 @@ impl Actor for JobActor {
         (guard, resumed): Self::Arguments,
     ) -> Result<Job, ActorProcessingErr> {
         guard.set_actor(Address::new(myself));
+        let is_new = resumed.is_none();
         Ok(Job {
+            start_token: is_new.then(|| guard.settings.pumps.enter()),
             guard,
             resumed,
             state: State::Starting,
@@ -196,7 +202,7 @@ impl Job {
         // A journal that cannot be written reports its state itself, and holds no job up.
         match timeout(SHORT_RECORD_TIME, &mut written).await {
             // Another server takes over, and starts the job.
-            Ok(Err(JournalError::Closed)) => return,
+            Ok(Err(JournalError::Closed)) => return drop(self.start_token.take()),
             Ok(Ok(()) | Err(_)) => return self.start(myself),
             Err(_) => {}
         }
@@ -222,8 +228,9 @@ impl Job {
         // The process comes back with a message, and belongs to no job until then: if the message is
         // dropped, the process is ended.
         let actor = myself.clone();
+        let token = self.start_token.take();
         let starting = async move {
-            let started = start::start_process(host, launch).await;
+            let started = start::start_process(host, launch, token).await;
             actor.send(JobMsg::Started(started.map(Box::new)));
         };
         let task = tokio::spawn(starting.instrument(self.guard.log_span().clone()));
@@ -480,6 +487,7 @@ impl Job {
             reply.send(Err(InputError::Finished(self.guard.id()))).ok();
         }
         self.stdin = None;
+        self.start_token = None;
         if !self.survivors.is_empty() {
             let tree = self.guard.tree();
             self.survivors =

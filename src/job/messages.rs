@@ -236,12 +236,15 @@ pub(super) async fn follow(
             | ProcessEvent::InputWritten { .. }
             | ProcessEvent::InputClosed => false,
         };
-        match event {
-            ProcessEvent::LeaderExited(end) => {
-                actor.send(JobMsg::LeaderExited(examine_end(end, &tree)));
-            }
-            event => actor.send(JobMsg::Process(event)),
-        }
+        actor.send(match event {
+            ProcessEvent::LeaderExited(end) => JobMsg::LeaderExited(examine_end(end, &tree)),
+            ProcessEvent::StartFailed { .. }
+            | ProcessEvent::Ending(_)
+            | ProcessEvent::Over(_)
+            | ProcessEvent::InputWritten { .. }
+            | ProcessEvent::InputClosed
+            | ProcessEvent::ShimLost => JobMsg::Process(event),
+        });
         if is_last {
             tree.close();
             break;

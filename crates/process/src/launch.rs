@@ -194,6 +194,16 @@ pub enum LaunchStdin {
     Terminal(TerminalSize),
 }
 
+impl LaunchStdin {
+    /// Returns the input that is there from the start, if there is any.
+    pub(crate) fn first_input(&self) -> Option<&[u8]> {
+        match self {
+            Self::Text(text) => Some(text.as_slice()).filter(|text| !text.is_empty()),
+            Self::Null | Self::Pipe | Self::Inherited | Self::Terminal(_) => None,
+        }
+    }
+}
+
 /// The pipes of a process's standard output and standard error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]

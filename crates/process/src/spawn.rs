@@ -94,6 +94,28 @@ pub struct Process {
     pub report: Option<PipelineReport>,
 }
 
+impl Process {
+    /// Connects this server with a process whose shim was launched.
+    fn new(
+        tree: ProcessTree,
+        pipes: StdioPipes,
+        report: Option<PipelineReport>,
+        is_terminal: bool,
+    ) -> io::Result<Self> {
+        let link = tree.link();
+        let StdioPipes { mut stdout, mut stderr, child_stdio: _, stdin_writer } = pipes;
+        stdout.hold(link, Role::StdoutReader);
+        if let Some(stderr) = &mut stderr {
+            stderr.hold(link, Role::StderrReader);
+        }
+        let resizer = stdout.terminal_resizer(is_terminal);
+        let has_input = stdin_writer.is_some() || resizer.is_some();
+        let stdin = has_input.then(|| ProcessInput::new(link, resizer, (0, 0)));
+        let events = ProcessEvents::new(link)?;
+        Ok(Self { events, tree, stdout, stderr, stdin, report })
+    }
+}
+
 /// A process that is being started: its shim exists, or will. Dropping it ends the process.
 #[derive(Debug)]
 pub struct StartingProcess {
@@ -207,10 +229,7 @@ impl Host {
             saved: saved.to_text().unwrap_or_default(),
         };
         let cgroup = resources.open_cgroup().map_err(|errno| system(errno.into()))?;
-        let input = match &launch.stdin {
-            LaunchStdin::Text(text) if !text.is_empty() => Some(memory_file(text).map_err(system)?),
-            _ => None,
-        };
+        let input = launch.stdin.first_input().map(memory_file).transpose().map_err(system)?;
         let mut files = pipes.files();
         files.push((Role::Directory, directory.as_fd()));
         files.extend(cgroup.as_ref().map(|file| (Role::Cgroup, file.as_fd())));
@@ -219,17 +238,9 @@ impl Host {
         let name = launch.keep_as.as_deref().unwrap_or_default();
         let link =
             ShimLink::launch(self.keeper(), name, &plan, files, resources).map_err(system)?;
-        let StdioPipes { mut stdout, mut stderr, child_stdio: _, stdin_writer } = pipes;
-        stdout.hold(&link, Role::StdoutReader);
-        if let Some(stderr) = &mut stderr {
-            stderr.hold(&link, Role::StderrReader);
-        }
-        let resizer = stdout.terminal_resizer(matches!(launch.stdin, LaunchStdin::Terminal(_)));
-        let has_input = stdin_writer.is_some() || resizer.is_some();
-        let stdin = has_input.then(|| ProcessInput::new(&link, resizer, (0, 0)));
-        let events = ProcessEvents::new(&link).map_err(system)?;
+        let is_terminal = matches!(launch.stdin, LaunchStdin::Terminal(_));
         let tree = ProcessTree::new(link, names, Arc::clone(self.cgroups()));
-        let process = Process { events, tree, stdout, stderr, stdin, report };
+        let process = Process::new(tree, pipes, report, is_terminal).map_err(system)?;
         Ok(StartingProcess { process, launch, path, directory })
     }
 
@@ -525,7 +536,10 @@ mod tests {
                 match events.next().await {
                     ProcessEvent::LeaderExited(end) => return end,
                     ProcessEvent::ShimLost | ProcessEvent::StartFailed { .. } => panic!("no end"),
-                    _ => {}
+                    ProcessEvent::Ending(_)
+                    | ProcessEvent::Over(_)
+                    | ProcessEvent::InputWritten { .. }
+                    | ProcessEvent::InputClosed => {}
                 }
             }
         };
@@ -766,7 +780,11 @@ mod tests {
             match tokio::time::timeout(DEADLINE, events.next()).await.unwrap() {
                 ProcessEvent::InputWritten { total, .. } => written = total,
                 ProcessEvent::LeaderExited(end) => break end.exit.status,
-                other => panic!("{other:?}"),
+                ProcessEvent::StartFailed { .. }
+                | ProcessEvent::Ending(_)
+                | ProcessEvent::Over(_)
+                | ProcessEvent::InputClosed
+                | ProcessEvent::ShimLost => panic!("it reads to the end"),
             }
         };
         assert_eq!((status, written), (ExitKind::Code(0), length + 4));
@@ -1132,14 +1150,12 @@ mod tests {
         let end = leader_end(&mut process.events).await;
         assert_eq!((end.exit.status, end.note.cause), (ExitKind::Code(3), None));
         process.tree.stop(libc::SIGTERM, DEADLINE * 2, "survivors".to_owned()).unwrap();
-        let over = async {
-            loop {
-                if let ProcessEvent::Over(note) = process.events.next().await {
-                    return note;
-                }
+        let note = loop {
+            let event = tokio::time::timeout(DEADLINE, process.events.next()).await.unwrap();
+            if let ProcessEvent::Over(note) = event {
+                break note;
             }
         };
-        let note = tokio::time::timeout(DEADLINE, over).await.unwrap();
         assert_eq!((note.cause, note.first_signal), (None, libc::SIGTERM));
     }
 

@@ -699,7 +699,10 @@ impl TestJob {
             match event {
                 ProcessEvent::LeaderExited(end) => self.end = Some(end),
                 ProcessEvent::ShimLost | ProcessEvent::StartFailed { .. } => panic!("{event:?}"),
-                _ => {}
+                ProcessEvent::Ending(_)
+                | ProcessEvent::Over(_)
+                | ProcessEvent::InputWritten { .. }
+                | ProcessEvent::InputClosed => {}
             }
         }
         self.end.clone().unwrap()

@@ -19,7 +19,7 @@ use tokio::sync::Notify;
 use super::ending::EndingNote;
 use super::namespaces::MappedIds;
 use super::plan::ShimPlan;
-use super::protocol::{LeaderExit, Order, Report, Role, ShimState};
+use super::protocol::{LeaderExit, Order, Report, Role, ShimState, Stage};
 use crate::confinement::SetAsideFile;
 use crate::exit::Exit;
 use crate::keeper::KeeperClient;
@@ -370,13 +370,12 @@ impl LinkStatus {
 
     /// Takes the answer to [`Order::Attach`]: it covers all earlier reports.
     fn take_state(&mut self, state: ShimState, files: Vec<OwnedFd>) {
-        use super::protocol::Stage;
         self.events.clear();
         for (role, file) in state.roles.iter().zip(&files) {
-            match role {
-                Role::ShimProcess => self.shim = read_pidfd(file),
-                Role::LeaderProcess => self.leader = read_pidfd(file),
-                _ => {}
+            if *role == Role::ShimProcess {
+                self.shim = read_pidfd(file);
+            } else if *role == Role::LeaderProcess {
+                self.leader = read_pidfd(file);
             }
         }
         let note = state.note.clone();

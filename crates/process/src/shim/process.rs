@@ -437,19 +437,13 @@ impl Shim {
     }
 
     fn send(&self, report: &Report) -> Result<(), Errno> {
-        let own = match report {
-            Report::Started | Report::State(_) => pidfd_open(getpid(), PidfdFlags::empty()).ok(),
-            _ => None,
-        };
-        let processes = own.iter().chain(&self.leader).map(OwnedFd::as_fd);
-        let files: Vec<BorrowedFd<'_>> = match report {
-            Report::Started => processes.collect(),
-            Report::State(_) => {
-                let held = self.held.iter().map(|(_, file)| file.as_fd());
-                held.chain(processes).collect()
-            }
-            _ => Vec::new(),
-        };
+        let is_state = matches!(report, Report::State(_));
+        let own = (is_state || *report == Report::Started)
+            .then(|| pidfd_open(getpid(), PidfdFlags::empty()).ok())
+            .flatten();
+        let held = self.held.iter().filter(|_| is_state).map(|(_, file)| file);
+        let processes = own.iter().flat_map(|own| [own].into_iter().chain(&self.leader));
+        let files: Vec<BorrowedFd<'_>> = held.chain(processes).map(OwnedFd::as_fd).collect();
         wire::send(self.socket.as_fd(), report, &files, SendFlags::DONTWAIT)
     }
 }
