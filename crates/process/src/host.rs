@@ -369,7 +369,7 @@ mod tests {
     async fn two_hosts_run_processes_in_one_process() {
         let one = host();
         let other = Host::new().unwrap();
-        let start = |host: &Host| host.spawn(&sh("echo up; sleep 1000 & exec sleep 1000")).unwrap();
+        let start = |host: &Host| host.spawn(&sh("sleep 1000 & echo up; exec sleep 1000")).unwrap();
         let mut processes: [Process; 2] = [start(one), start(&other)];
         for process in &mut processes {
             let mut output = [0; 3];
