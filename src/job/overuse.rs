@@ -99,38 +99,6 @@ pub(super) fn find_task_limit(processes: Option<u64>, tasks: u64) -> Option<Limi
     processes.filter(|limit| tasks > *limit).map(LimitKind::Processes)
 }
 
-/// The processes of a job by the last quick count.
-///
-/// A quick count includes processes that have ended and were not reaped yet: above the limit it only
-/// says that the living tasks should be counted, which stops the job for a moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct ProcessCount {
-    all: u64,
-    /// The processes that are known to have ended.
-    ended: u64,
-}
-
-impl ProcessCount {
-    /// Returns the count above which [`Self::record`] is true for this limit.
-    pub(super) const fn max_expected(&self, limit: u64) -> u64 {
-        limit.saturating_add(self.ended)
-    }
-
-    /// Takes a new count, and returns `true` if more than `limit` of those processes may be alive.
-    pub(super) fn record(&mut self, limit: u64, all: u64) -> bool {
-        // A process that is gone may be one that had already ended.
-        self.ended = self.ended.saturating_sub(self.all.saturating_sub(all));
-        self.all = all;
-        all.saturating_sub(self.ended) > limit
-    }
-
-    /// Takes a whole count, and the number of the job's tasks that were found to be alive.
-    pub(super) fn record_alive(&mut self, all: u64, tasks: u64) {
-        self.all = all;
-        self.ended = all.saturating_sub(tasks);
-    }
-}
-
 /// Returns what is left to a job with this usage and these peaks, or the limit that it exceeded.
 /// Tasks come first: the memory of a fork bomb is a consequence of their number.
 pub(super) fn judge(
@@ -347,24 +315,6 @@ mod tests {
         interval: SURVEY_INTERVAL,
         processors: 2,
     };
-
-    #[test]
-    fn processes_that_have_ended_are_counted_once() {
-        let mut count = ProcessCount::default();
-        assert!(!count.record(10, 10));
-        assert!(count.record(10, 11), "more were not counted");
-        count.record_alive(30, 4);
-        assert_eq!(count.max_expected(10), 36);
-        assert!(!count.record(10, 30), "it did not grow");
-        assert!(!count.record(10, 36), "ten of them live at most");
-        assert!(count.record(10, 37));
-        count.record_alive(37, 4);
-        // After ended ones were reaped, the rest may be alive.
-        assert!(!count.record(10, 14));
-        assert!(count.record(10, 21));
-        count.record_alive(21, 12);
-        assert!(count.record(10, 21), "too many live");
-    }
 
     #[test]
     fn the_limit_itself_may_be_reached_and_not_passed() {

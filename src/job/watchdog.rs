@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 
 use super::messages::{Address, JobMsg};
 use super::overuse::{
-    self, CpuUse, Headroom, LastSurvey, LoadSamples, ProcessCount, SAMPLE_INTERVAL,
-    SURVEY_INTERVAL, TaskCount, UsedResources,
+    self, CpuUse, Headroom, LastSurvey, LoadSamples, SAMPLE_INTERVAL, SURVEY_INTERVAL, TaskCount,
+    UsedResources,
 };
 use super::state::is_urgent;
 use crate::confinement::ResourceLimits;
@@ -98,8 +98,6 @@ struct WatchedJob {
     actor: Address,
     since: Instant,
     peak: UsedResources,
-    /// Its processes by quick counts, where it has no cgroup.
-    quick_count: ProcessCount,
     standing: WatchState,
 }
 
@@ -135,8 +133,7 @@ impl Watchdog {
         let standing = WatchState::Within(Headroom::new_unused(&limits));
         let peak = UsedResources::default();
         let since = Instant::now();
-        let quick_count = ProcessCount::default();
-        let job = WatchedJob { tree, limits, processes, actor, since, peak, quick_count, standing };
+        let job = WatchedJob { tree, limits, processes, actor, since, peak, standing };
         let number = self.handle.shared.add(job);
         Some(Watch { watchdog: self.clone(), number })
     }
@@ -313,46 +310,12 @@ impl SharedRegistry {
         self.lock().jobs.iter().map(|(number, job)| (*number, job.clone())).collect()
     }
 
-    /// Ends the jobs with too many tasks. In a cgroup they are counted by a short read; elsewhere from
-    /// parent to child, by some short reads for each. A job that has passed a limit is being ended
-    /// already.
+    /// Ends the jobs with too many tasks. A job that has passed a limit is being ended already.
     fn count_tasks(&self, jobs: &[(u64, WatchedJob)]) {
         for (number, job) in jobs.iter().filter(|(_, job)| job.standing != WatchState::Ending) {
             let Some(limit) = job.processes else { continue };
-            match job.tree.tasks_in_cgroup() {
-                Some(tasks) => {
-                    if let Some(which) = overuse::find_task_limit(job.processes, tasks) {
-                        self.end(*number, job, which);
-                    }
-                }
-                None => {
-                    let max_expected = job.quick_count.max_expected(limit);
-                    let processes = job.tree.count_members(max_expected);
-                    self.judge_quick_count(*number, job, limit, processes);
-                }
-            }
-        }
-    }
-
-    /// Ends a job with too many tasks, given a quick count of its processes. The job is stopped for a
-    /// moment only if more than its limit of those may be alive.
-    fn judge_quick_count(&self, number: u64, job: &WatchedJob, limit: u64, processes: u64) {
-        if self.with_job(number, |job| job.quick_count.record(limit, processes)) == Some(true) {
-            self.count_stopped(number, job);
-        }
-    }
-
-    /// Counts the living tasks of a job while it is stopped.
-    fn count_stopped(&self, number: u64, job: &WatchedJob) {
-        let stopped = job.tree.stop_descendants();
-        for load in &process::measure_trees(&[Arc::clone(&job.tree)]) {
-            match overuse::find_task_limit(job.processes, load.tasks) {
-                Some(which) => self.end(number, job, which),
-                None => {
-                    stopped.resume();
-                    let all = job.tree.count_members(u64::MAX);
-                    self.with_job(number, |job| job.quick_count.record_alive(all, load.tasks));
-                }
+            if let Some(which) = overuse::find_task_limit(job.processes, count_up_to(limit, job)) {
+                self.end(*number, job, which);
             }
         }
     }
@@ -428,6 +391,17 @@ enum JobsFound {
     AfterSleep,
     /// The server is gone.
     NeverAgain,
+}
+
+/// Counts the tasks of a job: in a cgroup by one short read, elsewhere its processes from parent to
+/// child, until there are more than `limit`.
+fn count_up_to(limit: u64, job: &WatchedJob) -> u64 {
+    let count = || job.tree.count_members(limit);
+    // Processes that come and go during one count can make it too high.
+    job.tree.tasks_in_cgroup().unwrap_or_else(|| match count() {
+        most if most > limit => count(),
+        tasks => tasks,
+    })
 }
 
 /// Measures the job's use of limited resources; `None` if there was no time to measure its memory.

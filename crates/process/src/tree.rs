@@ -1,18 +1,18 @@
 //! A process tree: a process and everything that it started, below the shim of its job.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::Pid;
 
 use crate::cgroup::Cgroups;
 use crate::confinement::{ResourceLimits, SetAsideFile};
 use crate::job_cgroup::JobCgroup;
 use crate::load::{self, HostLoad};
-use crate::processes::{self, ProcStat, ProcessKey, ProcessState, pid_number};
+use crate::processes::{self, ProcStat, pid_number};
 use crate::shim::{Order, ShimLink};
 use crate::tree_activity::{
     InputActivity, InputWait, ProcessInfo, TreeActivity, TreeLoad, read_input_wait,
@@ -27,9 +27,6 @@ const LOOK_PAUSE: Duration = Duration::from_millis(5);
 
 /// The number that stands for processes that are alive and cannot be read.
 const UNKNOWN_PID: u32 = 0;
-
-/// The most passes over a tree that keeps growing while it is being stopped.
-const STOP_PASSES: u32 = 20;
 
 /// The most processes of a tree that are looked at for input.
 const MAX_INPUT_PROCESSES: usize = 256;
@@ -222,35 +219,6 @@ impl ProcessTree {
         self.descend(usize::try_from(most).unwrap_or(usize::MAX).saturating_add(1)).len() as u64
     }
 
-    /// Stops its processes, parents before their children, in passes until one finds no other running
-    /// process. Blocks.
-    ///
-    /// A parent that is stopped before its list of children is read has no more children than the list
-    /// says, so this stops a fork bomb.
-    #[must_use = "stopped processes have to be resumed or ended"]
-    pub fn stop_descendants(&self) -> StoppedProcesses {
-        let mut stopped = StoppedProcesses::default();
-        for _ in 0..STOP_PASSES {
-            let before = stopped.0.len();
-            self.stop_in_one_pass(&mut stopped.0);
-            if stopped.0.len() == before {
-                break;
-            }
-        }
-        stopped
-    }
-
-    fn stop_in_one_pass(&self, stopped: &mut HashMap<ProcessKey, ProcStat>) {
-        let mut todo: Vec<Pid> = self.link.shim_pid().into_iter().collect();
-        while let Some(parent) = todo.pop() {
-            for child in processes::children_of(parent) {
-                // A process that got the signal may still read as running for a moment.
-                stopped.extend(stop_child(child, parent).map(|stat| (stat.key(), stat)));
-                todo.push(child);
-            }
-        }
-    }
-
     /// Returns the living processes, by descent from the shim.
     fn members(&self) -> Vec<ProcStat> {
         self.descend(usize::MAX)
@@ -278,39 +246,6 @@ impl ProcessTree {
     }
 }
 
-/// The processes that were running and then stopped.
-#[derive(Debug, Default)]
-pub struct StoppedProcesses(HashMap<ProcessKey, ProcStat>);
-
-impl StoppedProcesses {
-    /// Resumes all these processes.
-    pub fn resume(&self) {
-        for stat in self.0.values() {
-            let Ok(process) = pidfd_open(stat.pid, PidfdFlags::empty()) else { continue };
-            if processes::stat(stat.pid).is_some_and(|now| now.key() == stat.key()) {
-                // It is gone already, or not ours to signal.
-                pidfd_send_signal(process, Signal::CONT).ok();
-            }
-        }
-    }
-}
-
-/// Stops a process if it is a child of this one and runs. Returns it if it was stopped.
-fn stop_child(pid: Pid, parent: Pid) -> Option<ProcStat> {
-    // Opened before the check, so that the signal goes to the process that was checked, even if the
-    // pid is reused.
-    let process = pidfd_open(pid, PidfdFlags::empty()).ok()?;
-    let stat = processes::stat(pid)?;
-    let is_running = match stat.state {
-        ProcessState::Active | ProcessState::Uninterruptible => true,
-        ProcessState::Stopped | ProcessState::Dead => false,
-    };
-    if !is_running || parent.as_raw_nonzero().get() != stat.parent {
-        return None;
-    }
-    pidfd_send_signal(process, Signal::STOP).ok().map(|()| stat)
-}
-
 /// Measures the load of each of these trees, in their order. Blocks: it reads some files for each of
 /// their processes.
 #[must_use]
@@ -336,12 +271,6 @@ mod tests {
         host().spawn(&sh(text)).unwrap()
     }
 
-    fn states(process: &Process) -> Vec<ProcessState> {
-        let pids = process.tree.living_pids().into_iter();
-        let pids = pids.filter_map(|pid| Pid::from_raw(pid.cast_signed()));
-        pids.filter_map(processes::stat).map(|stat| stat.state).collect()
-    }
-
     /// The names of the programs, sorted.
     fn names(process: &Process) -> Vec<String> {
         let comm = |pid: u32| fs::read_to_string(format!("/proc/{pid}/comm")).ok();
@@ -361,20 +290,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn processes_that_left_the_session_are_counted_stopped_and_resumed() {
+    async fn processes_that_left_the_session_are_counted() {
         let process = scattered();
         let tree = &process.tree;
         // The shell, a child, and an orphan with a child.
         eventually("all are there", || names(&process) == ["sh", "sh", "sleep", "sleep"]);
         assert_eq!(tree.count_members(10), 4);
         assert_eq!(tree.count_members(2), 3, "the first above two");
-        let are_all = |state| states(&process).iter().all(|found| *found == state);
-        let stopped = tree.stop_descendants();
-        assert_eq!(stopped.0.len(), 4);
-        eventually("all are stopped", || are_all(ProcessState::Stopped));
-        assert!(tree.stop_descendants().0.is_empty(), "none is running");
-        stopped.resume();
-        eventually("all are resumed", || are_all(ProcessState::Active));
         assert_eq!(tree.kill(), [0; 0]);
     }
 
