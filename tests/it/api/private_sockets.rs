@@ -138,7 +138,7 @@ fn an_unprivileged_user_reaches_the_socket_and_a_job_of_that_user_does_not() {
         run_as_user(&server, words, &["jobs"]).contains("read line")
     });
     let command = script(&socket_of(&server));
-    for command in [command.clone(), format!("setsid env -i PATH=$PATH {command}")] {
+    for command in [command.clone(), format!("setsid --wait env -i PATH=$PATH {command}")] {
         let answer = server.run(&command).0.to_string();
         assert!(answer.contains("403") && answer.contains("caller_is_job"), "{answer}");
     }

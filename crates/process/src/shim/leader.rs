@@ -57,10 +57,13 @@ pub(super) fn start(
     cgroup: Option<BorrowedFd<'_>>,
     ids: KeeperIds,
 ) -> Result<NewLeader, SpawnFailure> {
-    let standard =
-        StandardFiles::open(plan, files).map_err(|errno| SpawnStep::Files.failed(errno))?;
     if let Isolation::Namespaces(network) = plan.isolation {
         namespaces::set_up(network, ids, plan.request.user.is_some())?;
+    }
+    // Only now may this process open a terminal that belongs to another user.
+    let standard =
+        StandardFiles::open(plan, files).map_err(|errno| SpawnStep::Files.failed(errno))?;
+    if plan.isolation != Isolation::None {
         enter_view(plan, files, &standard)?;
     }
     let sandbox = &plan.request.sandbox;
