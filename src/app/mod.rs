@@ -1,7 +1,7 @@
 //! Wiring: the order in which the parts of the program start and end.
 //!
-//! Start: settings → log → host → listeners → service → transport; the guardian and the spawner start in parallel. End: no new jobs →
-//! running jobs get their time → every process tree is ended → the transport sends its last replies → exit.
+//! Start: settings → log → host, with its keeper → listeners → service → transport. End: no new jobs → running jobs get
+//! their time → every process tree is ended → the transport sends its last replies → exit.
 
 mod connect;
 mod durable;

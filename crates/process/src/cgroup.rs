@@ -299,11 +299,11 @@ fn switch(dir: &Path, controllers: &[Controller], sign: char) -> io::Result<()> 
     fs::write(dir.join("cgroup.subtree_control"), words.join(" "))
 }
 
-/// Moves the server, its keeper and its helpers down, so that no process is left in `home`.
+/// Moves the server and its keeper down, with the shims of probes, so that no process is left in `home`.
 fn move_down(home: &Path, dir: &Path, keeper: Option<Pid>) -> Result<(), String> {
     let members = members(home);
-    let keeper = keeper.map(|pid| pid.as_raw_nonzero().get());
-    if !members.iter().all(|pid| Some(*pid) == keeper || is_ours(*pid)) {
+    let ours: Vec<Pid> = keeper.into_iter().chain([getpid()]).collect();
+    if !members.iter().all(|pid| is_one_of(*pid, &ours)) {
         return Err(format!("other processes are in {} too", home.display()));
     }
     let server = dir.join(SERVER);
@@ -333,11 +333,11 @@ fn members(dir: &Path) -> Vec<i32> {
     read(dir, "cgroup.procs").lines().map(|line| line.parse().unwrap_or(0)).collect()
 }
 
-/// `true` if it is the server or one of its helpers; there is no job yet.
-fn is_ours(pid: i32) -> bool {
-    let own = getpid().as_raw_nonzero().get();
-    let parent = || Pid::from_raw(pid).and_then(processes::stat).map(|stat| stat.parent);
-    pid == own || parent() == Some(own)
+/// `true` if it is the server, its keeper or one of their descendants; there is no job yet.
+fn is_one_of(pid: i32, ours: &[Pid]) -> bool {
+    let Some(pid) = processes::parse_pid(pid) else { return false };
+    let ancestors = || processes::list_ancestors(pid).unwrap_or_default();
+    ours.contains(&pid) || ancestors().iter().any(|ancestor| ours.contains(ancestor))
 }
 
 fn read(dir: &Path, file: &str) -> String {

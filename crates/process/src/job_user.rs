@@ -189,8 +189,7 @@ impl JobUser {
 
     /// Makes the calling thread this user for good: groups, user and capabilities, checked afterwards.
     ///
-    /// It runs in the memory of the server: it does not allocate, and it calls the kernel itself,
-    /// since the C library would change every thread of the process.
+    /// It calls the kernel itself: the C library would signal every thread that it knows of.
     pub(crate) fn become_user(&self) -> Result<(), Errno> {
         set_groups(&self.groups)?;
         let (uid, gid) = (self.uid, self.gid);
