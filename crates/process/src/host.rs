@@ -126,8 +126,8 @@ impl Host {
         ScratchRoot::create_kept(temporary, &self.scratch_reaper, &self.keeper)
     }
 
-    /// Ends all jobs, and waits for it for a limited time. Blocks; returns the shims whose jobs are still
-    /// there. No job can be started any more.
+    /// Ends all jobs, and then a keeper that no other server needs. Blocks for a limited time; returns the
+    /// shims whose jobs are still there. No job can be started any more.
     #[must_use = "the returned processes are still alive"]
     pub fn end_everything(&self) -> Vec<u32> {
         self.keeper.end_shims();
@@ -136,6 +136,9 @@ impl Host {
             let children = processes::children_of(self.keeper.keeper()).into_iter();
             let shims: Vec<u32> =
                 children.filter(|pid| *pid != getpid()).map(processes::pid_number).collect();
+            if shims.is_empty() && !self.is_durable {
+                self.keeper.end_child();
+            }
             if shims.is_empty() || Instant::now() >= deadline {
                 return shims;
             }
@@ -187,7 +190,7 @@ impl Host {
             }
             Backend::Seccomp | Backend::Nothing => None,
         };
-        // A job in its own pid namespace cannot address the server or its helpers by pid.
+        // A job in its own pid namespace cannot address the server or its keeper by pid.
         let protected_pids = match spec.granted.backend {
             Backend::Landlock | Backend::Seccomp => self.protected_pids(),
             Backend::Namespaces | Backend::Nothing => Vec::new(),
@@ -198,7 +201,7 @@ impl Host {
     /// Returns the numbers that no job may pass to `kill`: pids, thread ids and negated process
     /// groups of this server and its keeper.
     fn protected_pids(&self) -> Vec<i32> {
-        protected_pids(&[Some(self.keeper.keeper())])
+        protected_pids(self.keeper.keeper())
     }
 
     /// Returns the processes of earlier servers, and removes everything that earlier servers left and

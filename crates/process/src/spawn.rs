@@ -154,7 +154,8 @@ impl StartingProcess {
             }
             Err(StartFailure::ShimLost) => Err(StartError::System {
                 program: to_text(&launch.command.program),
-                why: "the process that was to start it was killed".to_owned(),
+                why: "the process that was to start it was killed, or got no descriptors"
+                    .to_owned(),
             }),
         }
     }
@@ -609,7 +610,7 @@ mod tests {
         let mut process = host().spawn(&gated).unwrap();
         assert_eq!(first_line(&mut process.stdout).await, "up");
         until("only the shell is left", || process.tree.living_pids().len() == 1).await;
-        process.stdin.take().unwrap().end().unwrap();
+        drop(process.stdin.take());
         let end = leader_end(&mut process.events).await;
         assert!(end.peak_rss_bytes > 190_000_000, "{end:?}");
         assert!(end.exit.usage.max_rss_bytes < 190_000_000, "{end:?}");
@@ -773,7 +774,7 @@ mod tests {
         let length = text.len() as u64;
         assert_eq!(stdin.send(text.as_bytes()).unwrap(), length);
         assert_eq!(stdin.send(b"last").unwrap(), length + 4);
-        stdin.end().unwrap();
+        drop(stdin);
         assert!(read_all(stdout).await == text + "last");
         let mut written = 0;
         let status = loop {
@@ -1078,7 +1079,7 @@ mod tests {
         };
         let all: Vec<_> = shims.into_iter().chain(leaders).chain([orphan]).collect();
         let keys: Vec<_> = all.iter().map(|pid| key(*pid).unwrap()).collect();
-        ended.stdin.take().unwrap().end().unwrap();
+        drop(ended.stdin.take());
         assert_eq!(exit_status(&mut ended).await, ExitKind::Code(7));
         drop((ended, running));
         let left = || all.iter().zip(&keys).any(|(pid, before)| key(*pid) == Some(*before));
@@ -1202,6 +1203,45 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_job_that_stops_its_shim_does_not_escape_its_deadline() {
+        let (timeout, grace) = (Duration::from_millis(300), Duration::from_secs(5));
+        let deadline = Some(Deadline { timeout, grace });
+        let text = "kill -STOP $PPID; exec sleep 1000";
+        let mut process = host().spawn(&ProcessLaunch { deadline, ..sh(text) }).unwrap();
+        let end = leader_end(&mut process.events).await;
+        assert_eq!(end.note.cause, Some(EndCause::Deadline), "{end:?}");
+    }
+
+    #[tokio::test]
+    async fn a_terminal_that_its_server_has_dropped_hangs_up() {
+        let terminal = LaunchStdin::Terminal(TerminalSize::DEFAULT);
+        let mut process = host().spawn(&with_stdin(terminal, sh("exec sleep 1000"))).unwrap();
+        drop((process.stdin.take(), process.stdout));
+        let status = leader_end(&mut process.events).await.exit.status;
+        assert_eq!(status, ExitKind::Signal { signal: libc::SIGHUP, core: false });
+    }
+
+    #[tokio::test]
+    async fn an_input_that_was_dropped_ends_after_what_was_sent() {
+        let mut process = host().spawn(&with_stdin(LaunchStdin::Pipe, sh("wc -c"))).unwrap();
+        let mut stdin = process.stdin.take().unwrap();
+        let most = vec![b'x'; 300_000];
+        assert_eq!(stdin.send(&most).unwrap(), 300_000);
+        assert_eq!(stdin.send(b"last").unwrap(), 300_004);
+        drop(stdin);
+        assert_eq!(read_all(process.stdout).await, "300004\n");
+    }
+
+    #[tokio::test]
+    async fn a_job_that_nobody_can_ask_for_any_more_is_ended() {
+        let process = host().spawn(&sh("echo up; exec sleep 1000")).unwrap();
+        let shim = shim_of(&process).unwrap().to_string();
+        // As if both the server and the keeper had lost it, without a word to the shim.
+        process.tree.link().forget();
+        until("the end of the shim", || !is_alive(&shim)).await;
+    }
+
+    #[tokio::test]
     async fn nothing_is_left_after_the_keeper_was_killed() {
         let other = Host::new().unwrap();
         let text =
@@ -1236,11 +1276,7 @@ mod tests {
         assert_eq!(left, [0; 0]);
         assert!(!members.iter().any(|pid| is_alive(pid)), "{members:?}");
         let keeper = other.keeper().keeper();
-        drop((process, other));
-        until("the keeper ends with its server", || {
-            matches!(syscalls::try_wait(keeper), Ok(Some(_)))
-        })
-        .await;
+        assert_eq!(syscalls::try_wait(keeper), Err(Errno::CHILD), "it was reaped");
     }
 
     /// Returns the pid of the shim.

@@ -91,6 +91,12 @@ impl InputQueue {
         }
     }
 
+    /// Closes the input, with everything that waits.
+    pub(super) fn close(&mut self) {
+        self.writer = None;
+        self.pieces.clear();
+    }
+
     pub(super) const fn is_open(&self) -> bool {
         self.writer.is_some() && !self.ends_after_last
     }
@@ -121,8 +127,7 @@ impl InputQueue {
                 Ok(written) => self.written += written,
                 Err(Errno::WOULDBLOCK) => return progress,
                 Err(_) => {
-                    self.writer = None;
-                    self.pieces.clear();
+                    self.close();
                     return InputProgress::Closed;
                 }
             }

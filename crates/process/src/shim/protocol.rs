@@ -22,7 +22,7 @@ pub(crate) enum Order {
     Stop { signal: i32, grace: Duration, cause: String },
     /// Send this signal to every process.
     Signal(i32),
-    /// Send these bytes as input. A server that has no free descriptor can send them as well.
+    /// Send these bytes as input. A server that has no free descriptor can order this too.
     Input { bytes: Vec<u8> },
     /// End the input after everything that was accepted.
     EndInput,
@@ -30,6 +30,8 @@ pub(crate) enum Order {
     Close(Role),
     /// The server needs nothing more. The shim exits once the tree is over.
     Release,
+    /// Send the content of the file beside this message as input.
+    InputFile,
 }
 
 /// A message from a shim.
