@@ -18,7 +18,8 @@ use rustix::process::{Gid, Uid, getegid, geteuid, getgroups};
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 use serde::{Deserialize, Serialize};
 
-use crate::launch::{EnvVariable, StartError};
+use crate::env_variable::EnvVariable;
+use crate::start_error::StartError;
 use crate::syscalls::last_error;
 
 /// The capabilities that a server needs for jobs of other users: to become them, to give them their

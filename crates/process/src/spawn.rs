@@ -12,18 +12,20 @@ use rustix::fs::{Access, AtFlags, FileType, accessat, statat};
 use rustix::io::Errno;
 
 use crate::confinement::Backend;
+use crate::env_variable::EnvVariable;
 use crate::host::{Host, SavedProcess};
-use crate::launch::{
-    self, CommandLine, Cwd, EnvVariable, LaunchStdin, ProcessLaunch, ReportMode, StartError,
-};
+use crate::job_resources::SandboxResources;
+use crate::launch::{self, CommandLine, Cwd, LaunchStdin, ProcessLaunch, ReportMode};
 use crate::own_process::job_open_files;
-use crate::sandbox::job_resources::SandboxResources;
+use crate::process::Process;
 use crate::sandbox::restrictions;
 use crate::sandbox::scratch::user_directory;
 use crate::shell::PipelineReport;
-use crate::shim::{Isolation, ProcessEvents, Role, ShimLink, ShimPlan, StartFailure, memory_file};
+use crate::shim::{Isolation, Role, ShimPlan, memory_file};
+use crate::shim_link::{ShimLink, StartFailure};
 use crate::spawn_request::{SpawnFailure, SpawnRequest, SpawnStep};
-use crate::stdio::{ChildStdio, OutputPipe, ProcessInput, StdioPipes};
+use crate::start_error::StartError;
+use crate::stdio::{ChildStdio, StdioPipes};
 use crate::tree::ProcessTree;
 
 /// The PATH that a shell searches if none is set.
@@ -76,45 +78,6 @@ const AGENTS: &[&str] = &[
     "XAUTHORITY",
     "XDG_RUNTIME_DIR",
 ];
-
-/// A running process, in the parts that different owners take.
-#[derive(Debug)]
-pub struct Process {
-    /// The events of the process and its tree.
-    pub events: ProcessEvents,
-    /// Everything that the process starts.
-    pub tree: ProcessTree,
-    /// The standard output, both streams if they are merged, or the terminal.
-    pub stdout: OutputPipe,
-    /// The standard error, if it is a pipe of its own.
-    pub stderr: Option<OutputPipe>,
-    /// The standard input, if the process reads any.
-    pub stdin: Option<ProcessInput>,
-    /// The exit codes of the last pipeline, available after the end.
-    pub report: Option<PipelineReport>,
-}
-
-impl Process {
-    /// Connects this server with a process whose shim was launched.
-    fn new(
-        tree: ProcessTree,
-        pipes: StdioPipes,
-        report: Option<PipelineReport>,
-        is_terminal: bool,
-    ) -> io::Result<Self> {
-        let link = tree.link();
-        let StdioPipes { mut stdout, mut stderr, child_stdio: _, stdin_writer } = pipes;
-        stdout.hold(link, Role::StdoutReader);
-        if let Some(stderr) = &mut stderr {
-            stderr.hold(link, Role::StderrReader);
-        }
-        let resizer = stdout.terminal_resizer(is_terminal);
-        let has_input = stdin_writer.is_some() || resizer.is_some();
-        let stdin = has_input.then(|| ProcessInput::new(link, resizer, (0, 0)));
-        let events = ProcessEvents::new(link)?;
-        Ok(Self { events, tree, stdout, stderr, stdin, report })
-    }
-}
 
 /// A process that is being started: its shim exists, or will. Dropping it ends the process.
 #[derive(Debug)]
@@ -453,8 +416,9 @@ mod tests {
     use crate::host::host;
     use crate::processes::{self, pid_number};
     use crate::{
-        Deadline, EndCause, ExitKind, InputWait, LeaderEnd, OpenedDir, ProcessEvent, SandboxSpec,
-        StreamMode, TerminalSize, TreeActivity, cgroup, shell, syscalls, thread_cpu_time,
+        Deadline, EndCause, ExitKind, InputWait, LeaderEnd, OpenedDir, OutputPipe, ProcessEvent,
+        ProcessEvents, SandboxSpec, StreamMode, TerminalSize, TreeActivity, cgroup, shell,
+        syscalls, thread_cpu_time,
     };
 
     const DEADLINE: Duration = Duration::from_secs(30);
@@ -1234,10 +1198,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_job_that_nobody_can_ask_for_any_more_is_ended() {
-        let process = host().spawn(&sh("echo up; exec sleep 1000")).unwrap();
+        let process = host().spawn(&sh("exec sleep 1000")).unwrap();
         let shim = shim_of(&process).unwrap().to_string();
         // As if both the server and the keeper had lost it, without a word to the shim.
         process.tree.link().forget();
+        drop(process);
         until("the end of the shim", || !is_alive(&shim)).await;
     }
 

@@ -17,13 +17,13 @@ use rustix::io::{Errno, fcntl_dupfd_cloexec, ioctl_fionbio, retry_on_intr};
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
-use serde::{Deserialize, Serialize};
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, Interest, ReadBuf};
 
 use crate::job_user::JobUser;
 use crate::launch::{LaunchStdin, StreamMode, TerminalSize};
-use crate::shim::{Order, Role, ShimLink, memory_file};
+use crate::shim::{Order, Role, memory_file};
+use crate::shim_link::ShimLink;
 use crate::syscalls;
 
 /// The output of a process. It ends when no process can write any more, not when the leader ends.
@@ -267,18 +267,6 @@ pub struct ProcessInput {
     resizer: Option<TerminalResizer>,
     /// The bytes that were accepted.
     accepted: u64,
-}
-
-/// The part of a terminal job that echoes typed text to the output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub enum EchoMode {
-    /// None: the input is a pipe, or the program asks for a password.
-    #[default]
-    Off,
-    /// The terminal, at once.
-    Terminal,
-    /// The program itself, if it does: it reads key by key, as line editors do.
-    Program,
 }
 
 impl ProcessInput {

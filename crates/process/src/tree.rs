@@ -13,7 +13,8 @@ use crate::confinement::{ResourceLimits, SetAsideFile};
 use crate::job_cgroup::JobCgroup;
 use crate::load::{self, HostLoad};
 use crate::processes::{self, ProcStat, ProcessKey, ProcessState, pid_number};
-use crate::shim::{Order, ShimLink};
+use crate::shim::Order;
+use crate::shim_link::ShimLink;
 use crate::tree_activity::{
     InputActivity, InputWait, ProcessInfo, TreeActivity, TreeLoad, read_input_wait,
 };

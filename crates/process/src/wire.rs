@@ -194,10 +194,10 @@ mod tests {
     use crate::confinement::NetworkAccess;
     use crate::keeper::{Hello, KeeperIdentity, KeeperMessage, ServerMessage};
     use crate::shim::{
-        EndCause, EndingNote, Isolation, LeaderExit, Order, Report, Role, ShimState, Stage,
+        EchoMode, EndCause, EndingNote, Isolation, LeaderExit, Order, Report, Role, ShimState,
+        Stage,
     };
     use crate::spawn_request::SpawnStep;
-    use crate::stdio::EchoMode;
     use crate::syscalls::ChildExit;
 
     fn inode(file: impl std::os::fd::AsFd) -> u64 {

@@ -18,8 +18,10 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown, shutdown};
 use rustix::process::{Pid, PidfdFlags, getppid, pidfd_open};
 use rustix::thread::set_name;
 
-use super::process::KEEPER_ARG;
-use super::protocol::{Hello, KEEPER_VARIABLE, KeeperIdentity, KeeperMessage, ServerMessage};
+use super::protocol::{
+    Hello, KEEPER_ARG, KEEPER_VARIABLE, KeeperIdentity, KeeperMessage, ServerMessage,
+};
+use crate::handover::{HandoverFlag, INTERNAL_PREFIX, SCRATCH_FILE};
 use crate::shim::{Isolation, MappedIds};
 use crate::syscalls::{self, FileAction, PosixSpawnPlan};
 use crate::wire::{self, Received};
@@ -32,11 +34,6 @@ const HELLO_LIMIT: Duration = Duration::from_secs(30);
 
 /// The longest wait for the end of a keeper that has no job left.
 const END_LIMIT: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
-
-/// The prefix of the names of files that this crate itself holds.
-const INTERNAL_PREFIX: &str = "process/";
-pub(crate) const SCRATCH_FILE: &str = "process/scratch";
-pub(crate) const CGROUP_FILE: &str = "process/cgroup";
 
 /// A state of the server that the keeper reports to the service manager (`sd_notify`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -411,21 +408,6 @@ fn invalid(why: &str) -> io::Error {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A flag that is set once the next server takes over the jobs: from then on, dropping what
-/// belongs to a job leaves the job as it is. A clone is the same flag.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct HandoverFlag(Arc<AtomicBool>);
-
-impl HandoverFlag {
-    pub(crate) fn set(&self) {
-        self.0.store(true, Ordering::Release);
-    }
-
-    pub(crate) fn is_set(&self) -> bool {
-        self.0.load(Ordering::Acquire)
-    }
 }
 
 #[cfg(test)]

@@ -20,16 +20,19 @@ use rustix::net::{
 use rustix::process::{Pid, Signal, WaitStatus, getpid, kill_process, set_child_subreaper};
 use rustix::thread::set_name;
 
-use super::client::SCRATCH_FILE;
 use super::held_state::HeldState;
-use super::protocol::{Hello, KEEPER_VARIABLE, KeeperIdentity, OutgoingMessage, ServerMessage};
+use super::protocol::{
+    Hello, KEEPER_ARG, KEEPER_VARIABLE, KeeperIdentity, OutgoingMessage, ServerMessage,
+};
 use super::shims::Shims;
 use super::supervision::{KeeperAction, KeeperInput, ServerEnd, ServerProgram, ServerSupervision};
+use crate::handover::SCRATCH_FILE;
+use crate::load::TaskLimit;
 use crate::own_process::{OwnScore, protect_process, raise_open_files};
+use crate::processes;
 use crate::sandbox::scratch;
 use crate::syscalls::{self, FileAction, PosixSpawnPlan};
 use crate::wire::{self, Received, SEND_PAUSE, SendProgress, send_in_order};
-use crate::{TaskLimit, processes};
 
 /// The number under which the server finds its socket.
 const SERVER_SOCKET: i32 = 3;
@@ -439,10 +442,6 @@ fn end_all(held: &mut HeldState, shims: &mut Shims) -> bool {
     held.clear();
     is_over
 }
-
-/// The first argument that makes the program the keeper of the server at the other end of its standard
-/// input.
-pub(super) const KEEPER_ARG: &str = "__keeper";
 
 /// Runs the keeper of a server for one client or one command, if the program's arguments (without its
 /// name) say so, until that server is gone; returns the exit code. `None` for every other call of the

@@ -96,6 +96,7 @@ fn jobs_have_the_limit_on_open_files_that_the_keeper_was_started_with() {
 #[test]
 fn a_keeper_without_descriptors_starts_no_job_and_goes_on() {
     let keeper = start();
+    expect_generation(&keeper, "1");
     let limit = |current| {
         let limit = Rlimit { current: Some(current), maximum: Some(4000) };
         prlimit(Some(keeper.pid()), Resource::Nofile, limit).unwrap();

@@ -8,7 +8,7 @@ use rustix::fs::fstat;
 use rustix::io::{Errno, pread, retry_on_intr, write};
 use rustix::termios::{LocalModes, tcgetattr};
 
-use crate::stdio::EchoMode;
+use super::protocol::EchoMode;
 
 /// The size of one read and write.
 const BLOCK_BYTES: usize = 16 << 10;

@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use super::ending::EndingNote;
 use crate::spawn_request::SpawnFailure;
-use crate::stdio::EchoMode;
 use crate::syscalls::ChildExit;
 
 /// A message from the server.
@@ -32,6 +31,18 @@ pub(crate) enum Order {
     Release,
     /// Send the content of the file beside this message as input.
     InputFile,
+}
+
+/// The part of a terminal job that echoes typed text to the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum EchoMode {
+    /// None: the input is a pipe, or the program asks for a password.
+    #[default]
+    Off,
+    /// The terminal, at once.
+    Terminal,
+    /// The program itself, if it does: it reads key by key, as line editors do.
+    Program,
 }
 
 /// A message from a shim.

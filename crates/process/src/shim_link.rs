@@ -16,16 +16,14 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 
-use super::ending::EndingNote;
-use super::namespaces::MappedIds;
-use super::plan::ShimPlan;
-use super::protocol::{LeaderExit, Order, Report, Role, ShimState, Stage};
 use crate::confinement::SetAsideFile;
 use crate::exit::Exit;
+use crate::job_resources::SandboxResources;
 use crate::keeper::KeeperClient;
-use crate::sandbox::job_resources::SandboxResources;
+use crate::shim::{
+    EchoMode, EndingNote, LeaderExit, MappedIds, Order, Report, Role, ShimPlan, ShimState, Stage,
+};
 use crate::spawn_request::SpawnFailure;
-use crate::stdio::EchoMode;
 use crate::syscalls;
 use crate::wire::{self, Received};
 

@@ -10,17 +10,18 @@ use rustix::io::Errno;
 use rustix::process::{Pid, getpgid, getpgrp, getpid};
 use serde::{Deserialize, Serialize};
 
-use super::mounts::{self, BindMount, Mount, MountView};
-use super::protected_files::{ProtectedFiles, find_protected_files};
-use super::scratch::{Scratch, ScratchReaper};
-use super::seccomp::SocketRules;
-use super::workspace::{self, SharedDir, TEMPORARY};
 use crate::cgroup::Cgroups;
 use crate::confinement::{Backend, SandboxProfile, SetAsideFile};
+use crate::handover::SavedPath;
 use crate::job_cgroup::{JobCgroup, SavedCgroup};
-use crate::keeper::SavedPath;
-use crate::launch::{ProcessLaunch, SandboxSpec, StartError};
+use crate::launch::{ProcessLaunch, SandboxSpec};
+use crate::sandbox::mounts::{self, BindMount, Mount, MountView};
+use crate::sandbox::protected_files::{ProtectedFiles, find_protected_files};
+use crate::sandbox::scratch::{Scratch, ScratchReaper};
+use crate::sandbox::seccomp::SocketRules;
+use crate::sandbox::workspace::{self, SharedDir, TEMPORARY};
 use crate::spawn_request::SandboxRules;
+use crate::start_error::StartError;
 
 /// The cgroup and the directories of one job. Dropped when no process of the job is left.
 #[derive(Debug, Default)]
