@@ -1,6 +1,6 @@
 //! Wiring: the order in which the parts of the program start and end.
 //!
-//! Start: settings → log → host → listeners → service → transport. End: no new jobs → running jobs get
+//! Start: settings → log → host, with its keeper → listeners → service → transport. End: no new jobs → running jobs get
 //! their time → every process tree is ended → the transport sends its last replies → exit.
 
 mod connect;

@@ -32,7 +32,7 @@ use crate::lines;
 use crate::mcp::{Handler, ServerName};
 use crate::output::SpillDir;
 use crate::private_files::ensure_private_dir;
-use crate::process::sandbox::scratch::ScratchRoot;
+use crate::process::ScratchRoot;
 use crate::process::{Host, KeeperNotice, UPGRADE_EXIT_CODE, trim_memory};
 use crate::service::{AfterDrain, CallerIdentity, JobService, PumpGate, ServiceSettings};
 use crate::telemetry::{Exporter, LogFilter, QueueGauges, events};

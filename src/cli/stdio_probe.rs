@@ -205,7 +205,7 @@ impl Drop for StdioProbe {
     fn drop(&mut self) {
         drop(self.child.stdin.take());
         let _ended = self.wait_for_exit();
-        // Does nothing to a process that has ended; its keeper ends the jobs.
+        // Does nothing to a process that has ended; the keeper of a server ends its jobs.
         self.child.kill().ok();
         self.child.wait().ok();
     }

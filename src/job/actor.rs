@@ -567,10 +567,8 @@ impl Job {
             return self.push(KeyPress::CtrlD.bytes().into());
         }
         match self.stdin.take() {
-            Some(stdin) => {
-                stdin.end();
-                Ok(receipt)
-            }
+            // Dropped, it ends after everything that was sent.
+            Some(_) => Ok(receipt),
             None => Err(InputError::Closed(self.guard.id())),
         }
     }

@@ -80,12 +80,6 @@ impl StdinWriter {
         self.is_closed = true;
         self.waiting.clear();
     }
-
-    /// Ends the input after everything that was sent.
-    pub(super) fn end(self) {
-        // A shim that is gone has no input to end.
-        self.input.end().ok();
-    }
 }
 
 /// The receipt of input that was queued for a job.

@@ -16,9 +16,7 @@ use crate::confinement::{
 };
 use crate::ids::TenantId;
 use crate::process::load;
-use crate::process::sandbox::{
-    ConfinementUnavailable, OnUnavailable, SandboxSupport, grant_confinement,
-};
+use crate::process::{ConfinementUnavailable, OnUnavailable, SandboxSupport, grant_confinement};
 use crate::setting_values::{deserialize_word, format_size};
 
 /// A set of confinement settings, from the configuration or from a call; `None` = not set.
@@ -420,7 +418,7 @@ mod tests {
         Backend, Confinement, GrantedConfinement, NetworkAccess, ResourceLimits, SandboxProfile,
     };
     use crate::ids::TenantId;
-    use crate::process::sandbox::{OnUnavailable, SandboxSupport};
+    use crate::process::{OnUnavailable, SandboxSupport};
 
     impl ConfinementRules {
         /// Rules without settings, on a host that supports every sandbox.

@@ -40,7 +40,7 @@ pub use crate::job::{
     StreamError, Watchdog,
 };
 pub use crate::output::{Hole, LostBytes, RawReader, StartAt};
-pub use crate::process::sandbox::{ConfinementUnavailable, OnUnavailable, SandboxSupport};
+pub use crate::process::{ConfinementUnavailable, OnUnavailable, SandboxSupport};
 pub use crate::process::{EchoMode, ProcessInfo, TerminalSize};
 pub use crate::spec::DEFAULT_LANE;
 pub use crate::supervisor::{

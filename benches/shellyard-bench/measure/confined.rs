@@ -13,11 +13,11 @@ use shellyard::confinement::{
     Backend, Confinement, GrantedConfinement, NetworkAccess, ResourceLimits, SandboxPaths,
     SandboxProfile,
 };
-use shellyard::process::sandbox::{OnUnavailable, SandboxSupport, grant_confinement};
 use shellyard::process::{
     CommandLine, EnvVariable, ExitKind, Host, LaunchStdin, ProcessLaunch, SandboxSpec, StreamMode,
     load,
 };
+use shellyard::process::{OnUnavailable, SandboxSupport, grant_confinement};
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt as _;
 use tokio::runtime::Runtime;

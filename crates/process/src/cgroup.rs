@@ -24,11 +24,13 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, getpid};
 
 use crate::confinement::ResourceLimits;
+use crate::handover::CGROUP_FILE;
+pub use crate::job_cgroup::Controller;
 use crate::job_cgroup::{
-    CgroupReaper, IdleCgroups, JobCgroup, SavedCgroup, directories_in, parse_cpu_stat,
-    try_remove_tree,
+    CgroupHistory, CgroupReaper, IdleCgroups, JobCgroup, SavedCgroup, directories_in,
+    parse_cpu_stat, try_remove_tree,
 };
-use crate::keeper::{CGROUP_FILE, KeeperClient};
+use crate::keeper::KeeperClient;
 use crate::load::ProbeError;
 use crate::open_files;
 use crate::processes::{self, ProcessKey};
@@ -130,7 +132,7 @@ impl Cgroups {
 
     /// Creates a cgroup for a job with these limits; `None` if the host does not let us.
     pub(crate) fn create_job(&self, limits: &ResourceLimits) -> Option<JobCgroup> {
-        JobCgroup::create_in(self.root().ok()?, limits)
+        self.root().ok()?.create_job(limits)
     }
 
     /// Returns the CPU time of everything that ever ran in the cgroups of our jobs: the kernel
@@ -181,6 +183,23 @@ fn refused(path: &Path, error: &io::Error) -> ProbeError {
 }
 
 impl CgroupRoot {
+    /// Creates a cgroup with these limits, or reuses one that another job left; `None` if it cannot
+    /// be created.
+    pub(crate) fn create_job(&self, limits: &ResourceLimits) -> Option<JobCgroup> {
+        let pool = self.controllers.is_err().then(|| Arc::clone(&self.idle));
+        // For a limit on CPU time the statistics must cover this job alone.
+        let used = pool.as_ref().filter(|_| limits.cpu.is_none()).and_then(|idle| idle.take());
+        let (dir, history) = match used {
+            Some(dir) => (dir, CgroupHistory::OthersToo),
+            None => (self.make_directory()?, CgroupHistory::ThisJob),
+        };
+        let mut cgroup = JobCgroup::new(dir, history, pool, self.reaper.clone());
+        for controller in self.controllers.iter().flatten() {
+            cgroup.set_limits(*controller, limits);
+        }
+        Some(cgroup)
+    }
+
     /// Takes over the cgroup of an earlier server of this keeper, or creates one and leaves a copy
     /// of its lock with the keeper. `own` is the cgroup of this process.
     fn open_kept(own: PathBuf, keeper: &KeeperClient) -> Result<Self, ProbeError> {
@@ -299,11 +318,11 @@ fn switch(dir: &Path, controllers: &[Controller], sign: char) -> io::Result<()> 
     fs::write(dir.join("cgroup.subtree_control"), words.join(" "))
 }
 
-/// Moves the server, its keeper and its helpers down, so that no process is left in `home`.
+/// Moves the server and its keeper down, with the shims of probes, so that no process is left in `home`.
 fn move_down(home: &Path, dir: &Path, keeper: Option<Pid>) -> Result<(), String> {
     let members = members(home);
-    let keeper = keeper.map(|pid| pid.as_raw_nonzero().get());
-    if !members.iter().all(|pid| Some(*pid) == keeper || is_ours(*pid)) {
+    let ours: Vec<Pid> = keeper.into_iter().chain([getpid()]).collect();
+    if !members.iter().all(|pid| is_one_of(*pid, &ours)) {
         return Err(format!("other processes are in {} too", home.display()));
     }
     let server = dir.join(SERVER);
@@ -333,11 +352,11 @@ fn members(dir: &Path) -> Vec<i32> {
     read(dir, "cgroup.procs").lines().map(|line| line.parse().unwrap_or(0)).collect()
 }
 
-/// `true` if it is the server or one of its helpers; there is no job yet.
-fn is_ours(pid: i32) -> bool {
-    let own = getpid().as_raw_nonzero().get();
-    let parent = || Pid::from_raw(pid).and_then(processes::stat).map(|stat| stat.parent);
-    pid == own || parent() == Some(own)
+/// `true` if it is the server, its keeper or one of their descendants; there is no job yet.
+fn is_one_of(pid: i32, ours: &[Pid]) -> bool {
+    let Some(pid) = processes::parse_pid(pid) else { return false };
+    let ancestors = || processes::list_ancestors(pid).unwrap_or_default();
+    ours.contains(&pid) || ancestors().iter().any(|ancestor| ours.contains(ancestor))
 }
 
 fn read(dir: &Path, file: &str) -> String {
@@ -345,37 +364,6 @@ fn read(dir: &Path, file: &str) -> String {
 }
 
 // The extent of cgroup delegation, with messages for users.
-
-/// A controller that is useful for jobs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Controller {
-    /// The controller that limits memory.
-    Memory,
-    /// The controller that limits the number of tasks.
-    Pids,
-    /// The controller that gives each job, and the server, the same share of the processors.
-    Cpu,
-}
-
-impl Controller {
-    pub(crate) const ALL: [Self; 3] = [Self::Memory, Self::Pids, Self::Cpu];
-
-    /// Returns the kernel's name for it.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Memory => "memory",
-            Self::Pids => "pids",
-            Self::Cpu => "cpu",
-        }
-    }
-
-    /// Returns the controllers that a file such as `cgroup.controllers` names.
-    fn named_in(list: &str) -> Vec<Self> {
-        let is_named = |it: &Self| list.split_ascii_whitespace().any(|word| word == it.word());
-        Self::ALL.into_iter().filter(is_named).collect()
-    }
-}
 
 /// The extent to which a host lets us use cgroups.
 #[derive(Debug, Clone, PartialEq, Eq)]

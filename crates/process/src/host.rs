@@ -13,18 +13,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::cgroup::Cgroups;
 use crate::confinement::Backend;
-use crate::keeper::{HeldShim, KeeperClient, SavedPath, restore_paths, save_paths};
-use crate::launch::{LocalDirs, OpenedDir, ProcessLaunch, SandboxSpec, StartError};
+use crate::handover::{SCRATCH_FILE, SavedPath, restore_paths, save_paths};
+use crate::job_resources::{SandboxResources, SavedResources, protected_pids};
+use crate::keeper::{HeldShim, KeeperClient};
+use crate::launch::{LocalDirs, OpenedDir, ProcessLaunch, SandboxSpec};
 use crate::open_files::{FileReservation, PendingStarts};
 use crate::own_process::{protect_process, raise_open_files};
+use crate::process::Process;
 use crate::processes;
-use crate::sandbox::SandboxSupport;
-use crate::sandbox::job_resources::{SandboxResources, SavedResources, protected_pids};
 use crate::sandbox::scratch::{self, ScratchReaper, ScratchRoot};
+use crate::sandbox_support::SandboxSupport;
 use crate::shell::PipelineReport;
-use crate::shim::{ProcessEvents, Role, ShimLink, Stage};
-use crate::spawn::Process;
+use crate::shim::{Role, Stage};
+use crate::shim_link::{ProcessEvents, ShimLink};
 use crate::spawn_request::{FilterCache, SandboxRules};
+use crate::start_error::StartError;
 use crate::stdio::{OutputPipe, ProcessInput};
 use crate::tree::ProcessTree;
 
@@ -123,11 +126,19 @@ impl Host {
     /// # Errors
     /// If it cannot be created, or if something in its place is not ours alone.
     pub fn make_scratch_root(&self, temporary: &Path) -> io::Result<ScratchRoot> {
-        ScratchRoot::create_kept(temporary, &self.scratch_reaper, &self.keeper)
+        if let Some(held) = self.keeper.take_noted_file(SCRATCH_FILE)
+            && let Some(root) = ScratchRoot::restore(&held.note, held.file, &self.scratch_reaper)
+        {
+            return Ok(root);
+        }
+        let root = ScratchRoot::create(temporary, &self.scratch_reaper)?;
+        let (note, lock) = root.describe()?;
+        self.keeper.hold_noted_file(SCRATCH_FILE, &note, lock)?;
+        Ok(root)
     }
 
-    /// Ends all jobs, and waits for it for a limited time. Blocks; returns the shims whose jobs are still
-    /// there. No job can be started any more.
+    /// Ends all jobs, and then a keeper that no other server needs. Blocks for a limited time; returns the
+    /// shims whose jobs are still there. No job can be started any more.
     #[must_use = "the returned processes are still alive"]
     pub fn end_everything(&self) -> Vec<u32> {
         self.keeper.end_shims();
@@ -136,6 +147,9 @@ impl Host {
             let children = processes::children_of(self.keeper.keeper()).into_iter();
             let shims: Vec<u32> =
                 children.filter(|pid| *pid != getpid()).map(processes::pid_number).collect();
+            if shims.is_empty() && !self.is_durable {
+                self.keeper.end_child();
+            }
             if shims.is_empty() || Instant::now() >= deadline {
                 return shims;
             }
@@ -187,7 +201,7 @@ impl Host {
             }
             Backend::Seccomp | Backend::Nothing => None,
         };
-        // A job in its own pid namespace cannot address the server or its helpers by pid.
+        // A job in its own pid namespace cannot address the server or its keeper by pid.
         let protected_pids = match spec.granted.backend {
             Backend::Landlock | Backend::Seccomp => self.protected_pids(),
             Backend::Namespaces | Backend::Nothing => Vec::new(),
@@ -198,7 +212,7 @@ impl Host {
     /// Returns the numbers that no job may pass to `kill`: pids, thread ids and negated process
     /// groups of this server and its keeper.
     fn protected_pids(&self) -> Vec<i32> {
-        protected_pids(&[Some(self.keeper.keeper())])
+        protected_pids(self.keeper.keeper())
     }
 
     /// Returns the processes of earlier servers, and removes everything that earlier servers left and

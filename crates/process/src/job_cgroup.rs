@@ -14,9 +14,39 @@ use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::cgroup::{CgroupRoot, Controller};
 use crate::confinement::ResourceLimits;
-use crate::keeper::{HandoverFlag, SavedPath};
+use crate::handover::{HandoverFlag, SavedPath};
+
+/// A controller that is useful for jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Controller {
+    /// The controller that limits memory.
+    Memory,
+    /// The controller that limits the number of tasks.
+    Pids,
+    /// The controller that gives each job, and the server, the same share of the processors.
+    Cpu,
+}
+
+impl Controller {
+    pub(crate) const ALL: [Self; 3] = [Self::Memory, Self::Pids, Self::Cpu];
+
+    /// Returns the kernel's name for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Pids => "pids",
+            Self::Cpu => "cpu",
+        }
+    }
+
+    /// Returns the controllers that a file such as `cgroup.controllers` names.
+    pub(crate) fn named_in(list: &str) -> Vec<Self> {
+        let is_named = |it: &Self| list.split_ascii_whitespace().any(|word| word == it.word());
+        Self::ALL.into_iter().filter(is_named).collect()
+    }
+}
 
 /// The link count of a cgroup directory without children: itself and its name in its parent.
 const LINKS_WITHOUT_CHILDREN: u64 = 2;
@@ -49,34 +79,21 @@ pub(crate) struct SavedCgroup {
 
 /// The jobs that the kernel's statistics of a cgroup cover.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum CgroupHistory {
+pub(crate) enum CgroupHistory {
     ThisJob,
     OthersToo,
 }
 
 impl JobCgroup {
-    /// Creates a cgroup with these limits, or reuses one that another job left; `None` if it cannot
-    /// be created.
-    pub(crate) fn create_in(root: &CgroupRoot, limits: &ResourceLimits) -> Option<Self> {
-        let pool = root.controllers.is_err().then(|| Arc::clone(&root.idle));
-        // For a limit on CPU time the statistics must cover this job alone.
-        let used = pool.as_ref().filter(|_| limits.cpu.is_none()).and_then(|idle| idle.take());
-        let (dir, history) = match used {
-            Some(dir) => (dir, CgroupHistory::OthersToo),
-            None => (root.make_directory()?, CgroupHistory::ThisJob),
-        };
-        let mut cgroup = Self {
-            dir,
-            enforced: ResourceLimits::NONE,
-            history,
-            pool,
-            reaper: root.reaper.clone(),
-            vacated: AtomicBool::new(false),
-        };
-        for controller in root.controllers.iter().flatten() {
-            cgroup.set_limits(*controller, limits);
-        }
-        Some(cgroup)
+    /// Takes this directory, which goes to the pool afterwards, if there is one.
+    pub(crate) const fn new(
+        dir: PathBuf,
+        history: CgroupHistory,
+        pool: Option<Arc<IdleCgroups>>,
+        reaper: CgroupReaper,
+    ) -> Self {
+        let enforced = ResourceLimits::NONE;
+        Self { dir, enforced, history, pool, reaper, vacated: AtomicBool::new(false) }
     }
 
     /// Describes the cgroup for the next server.
@@ -103,7 +120,7 @@ impl JobCgroup {
         }
     }
 
-    fn set_limits(&mut self, controller: Controller, limits: &ResourceLimits) {
+    pub(crate) fn set_limits(&mut self, controller: Controller, limits: &ResourceLimits) {
         match (controller, limits.memory, limits.processes) {
             (Controller::Memory, Some(bytes), _) => {
                 let is_set = self.write("memory.max", &bytes.to_string());
@@ -352,6 +369,7 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
+    use crate::cgroup::CgroupRoot;
     use crate::host::host;
 
     const LIMITS: ResourceLimits =
@@ -360,7 +378,7 @@ mod tests {
     /// A cgroup below a plain directory, where only our own writes can be seen.
     fn plain(name: &str, controllers: &[Controller]) -> (JobCgroup, PathBuf) {
         let (home, root) = plain_root(name, controllers);
-        (JobCgroup::create_in(&root, &LIMITS).unwrap(), home)
+        (root.create_job(&LIMITS).unwrap(), home)
     }
 
     fn plain_root(name: &str, controllers: &[Controller]) -> (PathBuf, CgroupRoot) {
@@ -561,9 +579,9 @@ mod tests {
         fs::write(dir.join("cpu.stat"), "usage_usec 2500000\n").unwrap();
         root.idle.keep(dir.clone()).unwrap();
         let with_cpu = ResourceLimits { cpu: Some(Duration::from_secs(9)), ..LIMITS };
-        let fresh = JobCgroup::create_in(&root, &with_cpu).unwrap();
+        let fresh = root.create_job(&with_cpu).unwrap();
         assert_ne!(fresh.dir, dir, "its CPU time is counted");
-        let used = JobCgroup::create_in(&root, &LIMITS).unwrap();
+        let used = root.create_job(&LIMITS).unwrap();
         assert_eq!((&used.dir, used.cpu()), (&dir, None));
         fs::remove_dir_all(home).unwrap();
     }

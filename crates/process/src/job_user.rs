@@ -18,7 +18,8 @@ use rustix::process::{Gid, Uid, getegid, geteuid, getgroups};
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 use serde::{Deserialize, Serialize};
 
-use crate::launch::{EnvVariable, StartError};
+use crate::env_variable::EnvVariable;
+use crate::start_error::StartError;
 use crate::syscalls::last_error;
 
 /// The capabilities that a server needs for jobs of other users: to become them, to give them their
@@ -189,8 +190,7 @@ impl JobUser {
 
     /// Makes the calling thread this user for good: groups, user and capabilities, checked afterwards.
     ///
-    /// It runs in the memory of the server: it does not allocate, and it calls the kernel itself,
-    /// since the C library would change every thread of the process.
+    /// It calls the kernel itself: the C library would signal every thread that it knows of.
     pub(crate) fn become_user(&self) -> Result<(), Errno> {
         set_groups(&self.groups)?;
         let (uid, gid) = (self.uid, self.gid);

@@ -1,24 +1,24 @@
-//! The description of a process to start, its working directory, and the errors of starting it.
+//! The description of a process to start, and its working directory.
 //!
 //! The directory is opened once, so that the directory that is checked is the one that is used.
 
 use std::collections::HashSet;
-use std::ffi::{CStr, CString, OsStr, OsString};
+use std::ffi::OsString;
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use std::{fmt, io};
 
 use rustix::fs::{Mode, OFlags, fstat, fstatfs, open, stat};
 use rustix::io::Errno;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use thiserror::Error;
+use serde::{Deserialize, Serialize};
 
 use crate::confinement::{Backend, GrantedConfinement, ResourceLimits, SandboxPaths};
+use crate::env_variable::EnvVariable;
 use crate::job_user::JobUser;
-use crate::load::{TaskLimit, describe_open_file_limit};
+use crate::start_error::StartError;
 use crate::syscalls::block_in_place;
 
 /// A process to start, complete: it inherits nothing from the server but its limits, and its user
@@ -107,78 +107,6 @@ impl SandboxSpec {
     }
 }
 
-/// A variable of an environment, `NAME=value`. Cheap to clone: most variables are the same for
-/// every job.
-#[derive(Clone, PartialEq, Eq)]
-pub struct EnvVariable(Arc<CStr>);
-
-impl EnvVariable {
-    /// Creates a variable.
-    ///
-    /// # Errors
-    /// If the name or the value contains a NUL byte.
-    pub fn new(name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Result<Self, StartError> {
-        let text = [name.as_ref().as_bytes(), b"=", value.as_ref().as_bytes()].concat();
-        let text = CString::new(text).map_err(|_| StartError::NulByte { what: "the environment" });
-        text.map(Self::from)
-    }
-
-    /// Returns the part before `=`.
-    #[must_use]
-    pub fn name(&self) -> &OsStr {
-        OsStr::from_bytes(self.parts().0)
-    }
-
-    /// Returns the part after `=`.
-    #[must_use]
-    pub fn value(&self) -> &OsStr {
-        OsStr::from_bytes(self.parts().1)
-    }
-
-    /// Returns the whole `NAME=value`.
-    pub(crate) fn as_bytes(&self) -> &[u8] {
-        self.0.to_bytes()
-    }
-
-    fn parts(&self) -> (&[u8], &[u8]) {
-        let all = self.as_bytes();
-        let end = all.iter().position(|byte| *byte == b'=').unwrap_or(all.len());
-        (&all[..end], all.get(end + 1..).unwrap_or_default())
-    }
-}
-
-/// Takes a text `NAME=value`.
-impl From<CString> for EnvVariable {
-    fn from(text: CString) -> Self {
-        Self(text.into())
-    }
-}
-
-impl AsRef<CStr> for EnvVariable {
-    fn as_ref(&self) -> &CStr {
-        &self.0
-    }
-}
-
-impl Serialize for EnvVariable {
-    fn serialize<S: Serializer>(&self, output: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(output)
-    }
-}
-
-impl<'de> Deserialize<'de> for EnvVariable {
-    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        CString::deserialize(input).map(Self::from)
-    }
-}
-
-/// Shows the name only: values may be secret.
-impl fmt::Debug for EnvVariable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}=…", self.name().display())
-    }
-}
-
 /// The standard input of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LaunchStdin {
@@ -228,6 +156,10 @@ pub enum ReportMode {
     /// The codes are reported: [`super::shell::build_invocation`] has wrapped the text.
     Pipeline,
 }
+
+/// The file descriptor under which the shell finds the file for its report. High, so that it is in
+/// nobody's way; programs that the shell runs inherit it.
+pub(crate) const REPORT_FD: i32 = 61;
 
 /// The size of a terminal, in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
@@ -406,162 +338,6 @@ const fn is_local_file_system(kind: u64) -> bool {
     matches!(kind, BTRFS | EXT | F2FS | OVERLAY | TMPFS | XFS | ZFS)
 }
 
-/// A reason why no process was started. Each message says what to do about it.
-#[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum StartError {
-    /// The program does not exist.
-    #[error("`{program}` was not found in PATH; check the name, or give its full path")]
-    NotFound {
-        /// The requested program.
-        program: String,
-    },
-    /// The program exists but cannot be executed.
-    #[error(
-        "`{program}` cannot be executed: permission denied; make it executable (chmod +x), or run it with its interpreter"
-    )]
-    NotExecutable {
-        /// The requested program.
-        program: String,
-    },
-    /// The working directory cannot be used.
-    #[error("cannot run in `{cwd}`: {why}; give an existing directory as cwd")]
-    BadCwd {
-        /// The requested directory.
-        cwd: String,
-        /// The reason of the error.
-        why: String,
-    },
-    /// Program, arguments and environment are longer than the kernel accepts.
-    #[error(
-        "command too long: {bytes} bytes of command, arguments and environment are more than this system takes; write the text to a file and run that, or pass it on stdin"
-    )]
-    TooLong {
-        /// The length of all of them together.
-        bytes: usize,
-    },
-    /// A NUL byte in program, arguments, environment or working directory.
-    #[error("{what} contains a NUL byte, which no program can be given; remove it")]
-    NulByte {
-        /// The value that contains it.
-        #[serde(deserialize_with = "deserialize_nul_place")]
-        what: StaticText,
-    },
-    /// The required sandbox could not be set up, and the process was not run with less.
-    #[error(
-        "the command was not run, because it could not be confined: {what} ({why}); `shellyard doctor` says what this host can do"
-    )]
-    Confinement {
-        /// The step that failed.
-        what: String,
-        /// The system's own message.
-        why: String,
-    },
-    /// No directory could serve as the workspace.
-    #[error("the command was not run, because it has no workspace: {why}")]
-    NoWorkspace {
-        /// The reason, and what to do.
-        why: String,
-    },
-    /// The system refused to create a process.
-    #[error("`{program}` was not started: {why}; or try again when other processes have ended")]
-    OutOfProcesses {
-        /// The requested program.
-        program: String,
-        /// The limit that was reached, and how to raise it.
-        why: String,
-    },
-    /// The system refused to open a file that the start needs.
-    #[error("the command was not run: {why}; or try again when other jobs have ended")]
-    OutOfFiles {
-        /// The limit that was reached, and how to raise it.
-        why: String,
-    },
-    /// Any other error of the system.
-    #[error("the system could not start `{program}`: {why}; try again when the host has room")]
-    System {
-        /// The requested program.
-        program: String,
-        /// The system's own message.
-        why: String,
-    },
-}
-
-/// A text of this program. As a reference it could only be read from text that lives forever: serde takes every
-/// reference for a part of its input.
-type StaticText = &'static str;
-
-/// The values of [`StartError::NulByte`].
-const NUL_PLACES: [&str; 6] =
-    ["the program's name", "an argument", "PATH", "the environment", "cwd", "command"];
-
-/// Reads the place of a NUL byte; a place that this version does not know becomes `a value`.
-fn deserialize_nul_place<'de, D: Deserializer<'de>>(input: D) -> Result<&'static str, D::Error> {
-    let text = String::deserialize(input)?;
-    Ok(NUL_PLACES.into_iter().find(|place| *place == text).unwrap_or("a value"))
-}
-
-impl StartError {
-    /// Creates the error for a process, a thread or a file that the system did not provide for
-    /// `program`.
-    #[must_use]
-    pub fn from_system(program: String, error: &io::Error) -> Self {
-        if let Some(error) = Self::from_open_file_limit(error) {
-            return error;
-        }
-        match TaskLimit::reached(error) {
-            Some(limit) => Self::OutOfProcesses { program, why: limit.to_string() },
-            None => Self::System { program, why: error.to_string() },
-        }
-    }
-
-    /// Returns the error for a file that was refused because a limit on open files is reached; `None`
-    /// if this error has another reason.
-    pub(crate) fn from_open_file_limit(error: &io::Error) -> Option<Self> {
-        describe_open_file_limit(error).map(|why| Self::OutOfFiles { why })
-    }
-
-    /// Returns the same error with `change` applied to every text in it.
-    #[must_use]
-    pub fn with_texts(self, change: impl Fn(String) -> String) -> Self {
-        match self {
-            Self::NotFound { program } => Self::NotFound { program: change(program) },
-            Self::NotExecutable { program } => Self::NotExecutable { program: change(program) },
-            Self::BadCwd { cwd, why } => Self::BadCwd { cwd: change(cwd), why: change(why) },
-            Self::System { program, why } => {
-                Self::System { program: change(program), why: change(why) }
-            }
-            Self::OutOfProcesses { program, why } => {
-                Self::OutOfProcesses { program: change(program), why: change(why) }
-            }
-            Self::OutOfFiles { why } => Self::OutOfFiles { why: change(why) },
-            Self::Confinement { what, why } => {
-                Self::Confinement { what: change(what), why: change(why) }
-            }
-            Self::NoWorkspace { why } => Self::NoWorkspace { why: change(why) },
-            Self::TooLong { bytes } => Self::TooLong { bytes },
-            Self::NulByte { what } => Self::NulByte { what },
-        }
-    }
-
-    /// Returns the stable code word of the error.
-    #[must_use]
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::NotFound { .. } => "not_found",
-            Self::NotExecutable { .. } => "not_executable",
-            Self::BadCwd { .. } => "bad_cwd",
-            Self::TooLong { .. } => "too_long",
-            Self::NulByte { .. } => "nul_byte",
-            Self::Confinement { .. } => "confinement",
-            Self::NoWorkspace { .. } => "no_workspace",
-            Self::OutOfProcesses { .. } => "out_of_processes",
-            Self::OutOfFiles { .. } => "out_of_files",
-            Self::System { .. } => "system",
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -574,19 +350,6 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-
-    #[test]
-    fn a_variable_has_a_name_and_a_value() {
-        for (name, value) in [("A", "b"), ("A", ""), ("A", "b=c"), ("", "")] {
-            let variable = EnvVariable::new(name, value).unwrap();
-            assert_eq!((variable.name(), variable.value()), (name.as_ref(), value.as_ref()));
-            assert_eq!(variable.as_bytes(), format!("{name}={value}").as_bytes());
-        }
-        let bare = EnvVariable::from(c"ODD".to_owned());
-        assert_eq!((bare.name(), bare.value()), ("ODD".as_ref(), "".as_ref()));
-        assert_eq!(EnvVariable::new("A", "b\0c").unwrap_err().code(), "nul_byte");
-        assert_eq!(format!("{:?}", EnvVariable::new("A", "secret").unwrap()), "A=…");
-    }
 
     /// Two directories, each with a file of its own name, and a link to the first.
     struct TestDir {

@@ -15,22 +15,31 @@
 pub mod cgroup;
 pub mod confinement;
 mod detached;
+mod env_variable;
 mod exit;
+mod handover;
 mod host;
 mod job_cgroup;
+mod job_resources;
 mod job_user;
 mod keeper;
 mod launch;
+#[cfg(test)]
+mod layers;
 pub mod load;
 mod open_files;
 mod own_process;
+mod process;
 mod processes;
-pub mod sandbox;
+mod sandbox;
+mod sandbox_support;
 pub mod shell;
 mod shim;
+mod shim_link;
 pub mod sockets;
 mod spawn;
 mod spawn_request;
+mod start_error;
 mod stdio;
 mod syscalls;
 mod tree;
@@ -41,22 +50,31 @@ use std::env::ArgsOs;
 use std::process::ExitCode;
 
 pub use detached::{DetachedLaunch, DetachedProcess};
+pub use env_variable::EnvVariable;
 pub use exit::{Exit, ExitKind, ResourceUsage};
 pub use host::{Host, KeptProcess};
 pub use job_user::JobUser;
 pub use keeper::{KeeperClient, KeeperLaunch, KeeperNotice, UPGRADE_EXIT_CODE, run_keeper};
 pub use launch::{
-    CommandLine, Cwd, Deadline, EnvVariable, LaunchStdin, OpenedDir, ProcessLaunch, ReportMode,
-    SandboxSpec, StartError, StreamMode, TerminalSize,
+    CommandLine, Cwd, Deadline, LaunchStdin, OpenedDir, ProcessLaunch, ReportMode, SandboxSpec,
+    StreamMode, TerminalSize,
 };
 pub use load::{HostLoad, TaskLimit, host_tasks};
 pub use open_files::FileReservation;
 pub use own_process::raise_thread_priority;
+pub use process::Process;
+pub use sandbox::WorkspaceError;
+pub use sandbox::scratch::ScratchRoot;
+pub use sandbox_support::{
+    ConfinementUnavailable, KernelFeature, OnUnavailable, SandboxSupport, grant_confinement,
+};
 pub use shell::PipelineReport;
-pub use shim::{EndCause, EndingNote, LeaderEnd, ProcessEvent, ProcessEvents};
+pub use shim::{EchoMode, EndCause, EndingNote};
+pub use shim_link::{LeaderEnd, ProcessEvent, ProcessEvents};
 pub use sockets::JobConnectionDetector;
-pub use spawn::{Process, StartingProcess};
-pub use stdio::{EchoMode, OutputPipe, ProcessInput, wait_until_readable};
+pub use spawn::StartingProcess;
+pub use start_error::StartError;
+pub use stdio::{OutputPipe, ProcessInput, wait_until_readable};
 pub use syscalls::{block_in_place, limit_retained_memory, thread_cpu_time, trim_memory};
 pub use tree::{ProcessTree, measure_trees};
 pub use tree_activity::{InputActivity, InputWait, ProcessInfo, TreeActivity, TreeLoad};

@@ -7,7 +7,7 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::syscalls;
 
-/// Descriptors that a start leaves free: for connections, output that moves to disk, and helpers.
+/// Descriptors that a start leaves free: for connections, and output that moves to disk.
 const FILES_KEPT_FREE: u64 = 8;
 
 /// The most descriptors that are open at one time for a start; a running job keeps about five.

@@ -230,18 +230,17 @@ const OWN_NAME: &str = "shellyard";
 /// The most walks that are tried while ancestors end during one.
 const ATTEMPTS: usize = 16;
 
-/// `true` if a process belongs to a job of another server of this program: an ancestor of it runs this
+/// `true` if a process belongs to a job of any server of this program: an ancestor of it runs this
 /// program and is not an ancestor of this server, too. A process whose ancestors cannot be read counts
 /// as one.
 ///
-/// A server adopts whatever its jobs leave behind, so that a process of a job has the server among its
-/// ancestors, also after `setsid` or a double fork. Neither the program nor the name of a server can be
-/// changed by its jobs. The program of another server can be read by root alone, since servers cannot
-/// be inspected; everybody can read the name.
+/// A process of a job has its shim and the keeper among its ancestors, also after `setsid` or a double
+/// fork. No job can change their program or their names. Their program can be read by root alone, since
+/// they cannot be inspected; everybody can read the name.
 pub(crate) fn descends_from_program(pid: Pid) -> bool {
     let own = list_ancestors(getpid()).unwrap_or_default();
     let (program, name) = (identify_program("self"), read_name("self"));
-    let is_other_server = |ancestor: &Pid| {
+    let is_this_program = |ancestor: &Pid| {
         let ancestor = ancestor.to_string();
         let ancestor_name = read_name(&ancestor);
         identify_program(&ancestor).is_some_and(|other| Some(other) == program)
@@ -249,12 +248,12 @@ pub(crate) fn descends_from_program(pid: Pid) -> bool {
     };
     let ancestors = (0..ATTEMPTS).find_map(|_| list_ancestors(pid));
     ancestors.is_none_or(|ancestors| {
-        ancestors.iter().take_while(|ancestor| !own.contains(ancestor)).any(is_other_server)
+        ancestors.iter().take_while(|ancestor| !own.contains(ancestor)).any(is_this_program)
     })
 }
 
 /// Lists the ancestors of a process, the parent first; `None` if one of them ended meanwhile.
-fn list_ancestors(pid: Pid) -> Option<Vec<Pid>> {
+pub(crate) fn list_ancestors(pid: Pid) -> Option<Vec<Pid>> {
     let mut ancestors = Vec::new();
     let mut current = stat(pid)?;
     while current.parent > 1 && ancestors.len() < MAX_DEPTH {

@@ -16,7 +16,7 @@ use std::{fs, io, thread};
 use rustix::fs::{Access, AtFlags, CWD, MemfdFlags, accessat, memfd_create};
 use rustix::io::pread;
 
-use crate::launch::{CommandLine, ReportMode};
+use crate::launch::{CommandLine, REPORT_FD, ReportMode};
 use crate::stdio::move_above_standard_files;
 
 /// The shell that runs shell text.
@@ -445,10 +445,6 @@ fn is_shell(place: &str) -> bool {
 }
 
 // The exit codes of a shell's last pipeline, as the shell itself reports them.
-
-/// The file descriptor under which the shell finds the file for its report. High, so that it is in
-/// nobody's way; programs that the shell runs inherit it.
-pub(crate) const REPORT_FD: i32 = 61;
 
 const MOST_BYTES: usize = 4096;
 

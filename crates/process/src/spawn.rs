@@ -12,18 +12,20 @@ use rustix::fs::{Access, AtFlags, FileType, accessat, statat};
 use rustix::io::Errno;
 
 use crate::confinement::Backend;
+use crate::env_variable::EnvVariable;
 use crate::host::{Host, SavedProcess};
-use crate::launch::{
-    self, CommandLine, Cwd, EnvVariable, LaunchStdin, ProcessLaunch, ReportMode, StartError,
-};
+use crate::job_resources::SandboxResources;
+use crate::launch::{self, CommandLine, Cwd, LaunchStdin, ProcessLaunch, ReportMode};
 use crate::own_process::job_open_files;
-use crate::sandbox::job_resources::SandboxResources;
+use crate::process::Process;
 use crate::sandbox::restrictions;
 use crate::sandbox::scratch::user_directory;
 use crate::shell::PipelineReport;
-use crate::shim::{Isolation, ProcessEvents, Role, ShimLink, ShimPlan, StartFailure, memory_file};
+use crate::shim::{Isolation, Role, ShimPlan, memory_file};
+use crate::shim_link::{ShimLink, StartFailure};
 use crate::spawn_request::{SpawnFailure, SpawnRequest, SpawnStep};
-use crate::stdio::{ChildStdio, OutputPipe, ProcessInput, StdioPipes};
+use crate::start_error::StartError;
+use crate::stdio::{ChildStdio, StdioPipes};
 use crate::tree::ProcessTree;
 
 /// The PATH that a shell searches if none is set.
@@ -77,45 +79,6 @@ const AGENTS: &[&str] = &[
     "XDG_RUNTIME_DIR",
 ];
 
-/// A running process, in the parts that different owners take.
-#[derive(Debug)]
-pub struct Process {
-    /// The events of the process and its tree.
-    pub events: ProcessEvents,
-    /// Everything that the process starts.
-    pub tree: ProcessTree,
-    /// The standard output, both streams if they are merged, or the terminal.
-    pub stdout: OutputPipe,
-    /// The standard error, if it is a pipe of its own.
-    pub stderr: Option<OutputPipe>,
-    /// The standard input, if the process reads any.
-    pub stdin: Option<ProcessInput>,
-    /// The exit codes of the last pipeline, available after the end.
-    pub report: Option<PipelineReport>,
-}
-
-impl Process {
-    /// Connects this server with a process whose shim was launched.
-    fn new(
-        tree: ProcessTree,
-        pipes: StdioPipes,
-        report: Option<PipelineReport>,
-        is_terminal: bool,
-    ) -> io::Result<Self> {
-        let link = tree.link();
-        let StdioPipes { mut stdout, mut stderr, child_stdio: _, stdin_writer } = pipes;
-        stdout.hold(link, Role::StdoutReader);
-        if let Some(stderr) = &mut stderr {
-            stderr.hold(link, Role::StderrReader);
-        }
-        let resizer = stdout.terminal_resizer(is_terminal);
-        let has_input = stdin_writer.is_some() || resizer.is_some();
-        let stdin = has_input.then(|| ProcessInput::new(link, resizer, (0, 0)));
-        let events = ProcessEvents::new(link)?;
-        Ok(Self { events, tree, stdout, stderr, stdin, report })
-    }
-}
-
 /// A process that is being started: its shim exists, or will. Dropping it ends the process.
 #[derive(Debug)]
 pub struct StartingProcess {
@@ -154,7 +117,8 @@ impl StartingProcess {
             }
             Err(StartFailure::ShimLost) => Err(StartError::System {
                 program: to_text(&launch.command.program),
-                why: "the process that was to start it was killed".to_owned(),
+                why: "the process that was to start it was killed, or got no descriptors"
+                    .to_owned(),
             }),
         }
     }
@@ -452,8 +416,9 @@ mod tests {
     use crate::host::host;
     use crate::processes::{self, pid_number};
     use crate::{
-        Deadline, EndCause, ExitKind, InputWait, LeaderEnd, OpenedDir, ProcessEvent, SandboxSpec,
-        StreamMode, TerminalSize, TreeActivity, cgroup, shell, syscalls, thread_cpu_time,
+        Deadline, EndCause, ExitKind, InputWait, LeaderEnd, OpenedDir, OutputPipe, ProcessEvent,
+        ProcessEvents, SandboxSpec, StreamMode, TerminalSize, TreeActivity, cgroup, shell,
+        syscalls, thread_cpu_time,
     };
 
     const DEADLINE: Duration = Duration::from_secs(30);
@@ -609,7 +574,7 @@ mod tests {
         let mut process = host().spawn(&gated).unwrap();
         assert_eq!(first_line(&mut process.stdout).await, "up");
         until("only the shell is left", || process.tree.living_pids().len() == 1).await;
-        process.stdin.take().unwrap().end().unwrap();
+        drop(process.stdin.take());
         let end = leader_end(&mut process.events).await;
         assert!(end.peak_rss_bytes > 190_000_000, "{end:?}");
         assert!(end.exit.usage.max_rss_bytes < 190_000_000, "{end:?}");
@@ -773,7 +738,7 @@ mod tests {
         let length = text.len() as u64;
         assert_eq!(stdin.send(text.as_bytes()).unwrap(), length);
         assert_eq!(stdin.send(b"last").unwrap(), length + 4);
-        stdin.end().unwrap();
+        drop(stdin);
         assert!(read_all(stdout).await == text + "last");
         let mut written = 0;
         let status = loop {
@@ -1078,7 +1043,7 @@ mod tests {
         };
         let all: Vec<_> = shims.into_iter().chain(leaders).chain([orphan]).collect();
         let keys: Vec<_> = all.iter().map(|pid| key(*pid).unwrap()).collect();
-        ended.stdin.take().unwrap().end().unwrap();
+        drop(ended.stdin.take());
         assert_eq!(exit_status(&mut ended).await, ExitKind::Code(7));
         drop((ended, running));
         let left = || all.iter().zip(&keys).any(|(pid, before)| key(*pid) == Some(*before));
@@ -1202,6 +1167,46 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_job_that_stops_its_shim_does_not_escape_its_deadline() {
+        let (timeout, grace) = (Duration::from_millis(300), Duration::from_secs(5));
+        let deadline = Some(Deadline { timeout, grace });
+        let text = "kill -STOP $PPID; exec sleep 1000";
+        let mut process = host().spawn(&ProcessLaunch { deadline, ..sh(text) }).unwrap();
+        let end = leader_end(&mut process.events).await;
+        assert_eq!(end.note.cause, Some(EndCause::Deadline), "{end:?}");
+    }
+
+    #[tokio::test]
+    async fn a_terminal_that_its_server_has_dropped_hangs_up() {
+        let terminal = LaunchStdin::Terminal(TerminalSize::DEFAULT);
+        let mut process = host().spawn(&with_stdin(terminal, sh("exec sleep 1000"))).unwrap();
+        drop((process.stdin.take(), process.stdout));
+        let status = leader_end(&mut process.events).await.exit.status;
+        assert_eq!(status, ExitKind::Signal { signal: libc::SIGHUP, core: false });
+    }
+
+    #[tokio::test]
+    async fn an_input_that_was_dropped_ends_after_what_was_sent() {
+        let mut process = host().spawn(&with_stdin(LaunchStdin::Pipe, sh("wc -c"))).unwrap();
+        let mut stdin = process.stdin.take().unwrap();
+        let most = vec![b'x'; 300_000];
+        assert_eq!(stdin.send(&most).unwrap(), 300_000);
+        assert_eq!(stdin.send(b"last").unwrap(), 300_004);
+        drop(stdin);
+        assert_eq!(read_all(process.stdout).await, "300004\n");
+    }
+
+    #[tokio::test]
+    async fn a_job_that_nobody_can_ask_for_any_more_is_ended() {
+        let process = host().spawn(&sh("exec sleep 1000")).unwrap();
+        let shim = shim_of(&process).unwrap().to_string();
+        // As if both the server and the keeper had lost it, without a word to the shim.
+        process.tree.link().forget();
+        drop(process);
+        until("the end of the shim", || !is_alive(&shim)).await;
+    }
+
+    #[tokio::test]
     async fn nothing_is_left_after_the_keeper_was_killed() {
         let other = Host::new().unwrap();
         let text =
@@ -1236,11 +1241,7 @@ mod tests {
         assert_eq!(left, [0; 0]);
         assert!(!members.iter().any(|pid| is_alive(pid)), "{members:?}");
         let keeper = other.keeper().keeper();
-        drop((process, other));
-        until("the keeper ends with its server", || {
-            matches!(syscalls::try_wait(keeper), Ok(Some(_)))
-        })
-        .await;
+        assert_eq!(syscalls::try_wait(keeper), Err(Errno::CHILD), "it was reaped");
     }
 
     /// Returns the pid of the shim.

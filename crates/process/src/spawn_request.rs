@@ -10,8 +10,8 @@ use rustix::io::Errno;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::confinement::{Backend, Confinement, NetworkAccess, ResourceLimits};
+use crate::env_variable::EnvVariable;
 use crate::job_user::JobUser;
-use crate::launch::EnvVariable;
 use crate::sandbox::mounts::Mount;
 use crate::sandbox::restrictions::FileRules;
 use crate::sandbox::seccomp::{self, NetworkSockets, SeccompFilter, SeccompRules, SocketRules};

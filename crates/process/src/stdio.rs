@@ -17,13 +17,13 @@ use rustix::io::{Errno, fcntl_dupfd_cloexec, ioctl_fionbio, retry_on_intr};
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
-use serde::{Deserialize, Serialize};
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, Interest, ReadBuf};
 
 use crate::job_user::JobUser;
 use crate::launch::{LaunchStdin, StreamMode, TerminalSize};
-use crate::shim::{Order, Role, ShimLink};
+use crate::shim::{Order, Role, memory_file};
+use crate::shim_link::ShimLink;
 use crate::syscalls;
 
 /// The output of a process. It ends when no process can write any more, not when the leader ends.
@@ -258,7 +258,8 @@ impl Drop for HeldEnd {
 const MOST_INPUT_BYTES: usize = 8 << 10;
 
 /// The input of a process, which its shim writes: what was accepted is delivered, whatever happens to
-/// this server. Dropping it leaves the input open.
+/// this server. Dropping it ends the input after that, unless the next server takes over the job. A
+/// terminal is closed once its output was dropped too.
 #[derive(Debug)]
 pub struct ProcessInput {
     link: Arc<ShimLink>,
@@ -266,18 +267,6 @@ pub struct ProcessInput {
     resizer: Option<TerminalResizer>,
     /// The bytes that were accepted.
     accepted: u64,
-}
-
-/// The part of a terminal job that echoes typed text to the output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub enum EchoMode {
-    /// None: the input is a pipe, or the program asks for a password.
-    #[default]
-    Off,
-    /// The terminal, at once.
-    Terminal,
-    /// The program itself, if it does: it reads key by key, as line editors do.
-    Program,
 }
 
 impl ProcessInput {
@@ -294,27 +283,32 @@ impl ProcessInput {
     /// once an event says so.
     ///
     /// # Errors
-    /// If the system has no room for them.
+    /// If the system has no room for them: then none was accepted.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<u64> {
-        for part in bytes.chunks(MOST_INPUT_BYTES) {
-            self.link.order(&Order::Input { bytes: part.to_vec() }, &[])?;
-            self.accepted += part.len() as u64;
+        // By one message in any case: either all of it is accepted or nothing.
+        if bytes.len() <= MOST_INPUT_BYTES {
+            self.link.order(&Order::Input { bytes: bytes.to_vec() }, &[])?;
+        } else {
+            let file = memory_file(bytes)?;
+            self.link.order(&Order::InputFile, &[file.as_fd()])?;
         }
+        self.accepted += bytes.len() as u64;
         Ok(self.accepted)
-    }
-
-    /// Ends the input of a pipe after everything that was sent.
-    ///
-    /// # Errors
-    /// If the shim is gone.
-    pub fn end(self) -> io::Result<()> {
-        Ok(self.link.order(&Order::EndInput, &[])?)
     }
 
     /// Changes the size of the terminal; `None` if there is none.
     #[must_use]
     pub fn resize(&self, size: TerminalSize) -> Option<()> {
         self.resizer.as_ref()?.resize(size).ok()
+    }
+}
+
+impl Drop for ProcessInput {
+    fn drop(&mut self) {
+        if !self.link.is_handing_over() {
+            // A shim that is gone has no input to end.
+            self.link.order(&Order::EndInput, &[]).ok();
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
-use std::{io, ptr};
+use std::{fs, io, ptr};
 
 use rustix::io::Errno;
 use rustix::process::Pid;
@@ -142,6 +142,12 @@ pub(crate) const TICKS_PER_SECOND: u64 = 100;
 pub(crate) fn page_size() -> u64 {
     // SAFETY: the call takes a constant and touches no memory.
     u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+}
+
+/// Returns the numbers of the open descriptors of this process.
+pub(crate) fn list_open_files() -> io::Result<Vec<RawFd>> {
+    let names = fs::read_dir("/proc/self/fd")?.flatten().map(|entry| entry.file_name());
+    Ok(names.filter_map(|name| name.to_str()?.parse().ok()).collect())
 }
 
 /// Marks every inherited file, from number 3 on, as close-on-exec.
@@ -424,6 +430,14 @@ mod tests {
         let other = tokio::spawn(async move { sender.send(7) });
         other.await.unwrap().unwrap();
         assert_eq!(waiting.await.unwrap(), Ok(7));
+    }
+
+    #[test]
+    fn open_files_are_listed() {
+        let file = fs::File::open("/dev/null").unwrap();
+        let open = list_open_files().unwrap();
+        assert!(open.contains(&0) && open.contains(&file.as_raw_fd()), "{open:?}");
+        assert!(!open.contains(&i32::MAX));
     }
 
     #[tokio::test]

@@ -4,9 +4,11 @@
 //! writes it, and files beside it. New messages are added at the end of an enum, and new fields at the
 //! end of a message, so that a program understands what the release before it sent.
 
+use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use rustix::cmsg_space;
 use rustix::io::{Errno, retry_on_intr};
@@ -63,6 +65,38 @@ pub(crate) fn send(
     }
     let flags = flags | SendFlags::NOSIGNAL;
     retry_on_intr(|| sendmsg(socket, &[IoSlice::new(&packet)], &mut ancillary, flags)).map(drop)
+}
+
+/// The result of an attempt to send all messages that wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SendProgress {
+    Done,
+    /// The other side has to read first.
+    Full,
+    /// The system has no room for now, and does not tell when it has.
+    OutOfRoom,
+}
+
+/// The pause before a message is sent again for which the system had no room.
+pub(crate) const SEND_PAUSE: Duration = Duration::from_millis(20);
+
+/// Sends messages in order until one cannot be sent now. That one stays: without it, a job would be
+/// lost or never end for the server.
+pub(crate) fn send_in_order<M>(
+    outgoing: &mut VecDeque<M>,
+    mut send: impl FnMut(&M) -> Result<(), Errno>,
+) -> SendProgress {
+    while let Some(next) = outgoing.front() {
+        match send(next) {
+            Err(Errno::WOULDBLOCK) => return SendProgress::Full,
+            // That the other side is gone is noticed elsewhere. The last two never get better.
+            Ok(()) | Err(Errno::PIPE | Errno::CONNRESET | Errno::MSGSIZE | Errno::INVAL) => {
+                drop(outgoing.pop_front());
+            }
+            Err(_) => return SendProgress::OutOfRoom,
+        }
+    }
+    SendProgress::Done
 }
 
 /// Receives the next packet.
@@ -152,7 +186,6 @@ pub(crate) mod path_list_bytes {
 mod tests {
     use std::fmt::Debug;
     use std::os::fd::AsFd as _;
-    use std::time::Duration;
 
     use rustix::fs::fstat;
     use rustix::pipe::pipe;
@@ -161,10 +194,10 @@ mod tests {
     use crate::confinement::NetworkAccess;
     use crate::keeper::{Hello, KeeperIdentity, KeeperMessage, ServerMessage};
     use crate::shim::{
-        EndCause, EndingNote, Isolation, LeaderExit, Order, Report, Role, ShimState, Stage,
+        EchoMode, EndCause, EndingNote, Isolation, LeaderExit, Order, Report, Role, ShimState,
+        Stage,
     };
     use crate::spawn_request::SpawnStep;
-    use crate::stdio::EchoMode;
     use crate::syscalls::ChildExit;
 
     fn inode(file: impl std::os::fd::AsFd) -> u64 {
@@ -253,6 +286,7 @@ mod tests {
             Order::EndInput,
             Order::Close(Role::StderrReader),
             Order::Release,
+            Order::InputFile,
         ]);
         let failure = SpawnStep::Landlock.failed(Errno::NOSYS);
         let note = EndingNote {
@@ -303,6 +337,38 @@ mod tests {
         assert_eq!(files.iter().map(inode).collect::<Vec<_>>(), [inode(&reader)]);
         let empty = receive::<Order>(other.as_fd(), RecvFlags::DONTWAIT);
         assert_eq!(empty.map(|_| ()), Err(Errno::WOULDBLOCK));
+    }
+
+    #[test]
+    fn a_message_is_dropped_only_if_it_can_never_be_sent() {
+        let (kept, dropped) = (SendProgress::OutOfRoom, SendProgress::Done);
+        for (errno, expected) in [
+            (Errno::WOULDBLOCK, SendProgress::Full),
+            (Errno::TOOMANYREFS, kept),
+            (Errno::NOBUFS, kept),
+            (Errno::NOMEM, kept),
+            (Errno::PIPE, dropped),
+            (Errno::CONNRESET, dropped),
+            (Errno::MSGSIZE, dropped),
+        ] {
+            let mut outgoing: VecDeque<_> = [1, 2, 3].into();
+            let mut sent = Vec::new();
+            let mut errors = vec![errno];
+            let mut send = |message: &i32| {
+                if *message == 2
+                    && let Some(errno) = errors.pop()
+                {
+                    return Err(errno);
+                }
+                sent.push(*message);
+                Ok(())
+            };
+            assert_eq!(send_in_order(&mut outgoing, &mut send), expected, "{errno}");
+            let is_kept = expected != dropped;
+            assert_eq!(outgoing.len(), if is_kept { 2 } else { 0 }, "{errno}");
+            assert_eq!(send_in_order(&mut outgoing, &mut send), SendProgress::Done, "{errno}");
+            assert_eq!(sent, if is_kept { vec![1, 2, 3] } else { vec![1, 3] }, "{errno}");
+        }
     }
 
     #[test]

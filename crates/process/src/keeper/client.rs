@@ -10,15 +10,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use std::{env, io, thread};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
-use rustix::net::{RecvFlags, SendFlags};
-use rustix::process::{Pid, getppid};
+use rustix::net::{RecvFlags, SendFlags, Shutdown, shutdown};
+use rustix::process::{Pid, PidfdFlags, getppid, pidfd_open};
 use rustix::thread::set_name;
 
-use super::process::KEEPER_ARG;
-use super::protocol::{Hello, KEEPER_VARIABLE, KeeperIdentity, KeeperMessage, ServerMessage};
+use super::protocol::{
+    Hello, KEEPER_ARG, KEEPER_VARIABLE, KeeperIdentity, KeeperMessage, ServerMessage,
+};
+use crate::handover::{HandoverFlag, INTERNAL_PREFIX, SCRATCH_FILE};
 use crate::shim::{Isolation, MappedIds};
 use crate::syscalls::{self, FileAction, PosixSpawnPlan};
 use crate::wire::{self, Received};
@@ -29,10 +32,8 @@ const SEND_LIMIT: Duration = Duration::from_secs(1);
 /// The time in which the keeper has to tell about earlier jobs.
 const HELLO_LIMIT: Duration = Duration::from_secs(30);
 
-/// The prefix of the names of files that this crate itself holds.
-const INTERNAL_PREFIX: &str = "process/";
-pub(crate) const SCRATCH_FILE: &str = "process/scratch";
-pub(crate) const CGROUP_FILE: &str = "process/cgroup";
+/// The longest wait for the end of a keeper that has no job left.
+const END_LIMIT: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 /// A state of the server that the keeper reports to the service manager (`sd_notify`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +63,8 @@ struct Connection {
     scratch_note: Option<String>,
     shims: Mutex<Vec<HeldShim>>,
     last_shim: AtomicU64,
+    /// `true` once this server has closed the connection.
+    is_closed: AtomicBool,
 }
 
 /// A file that an earlier server left with the keeper.
@@ -178,13 +181,14 @@ impl KeeperClient {
             files: Mutex::new(files),
             shims: Mutex::new(shims),
             last_shim: AtomicU64::new(hello.generation << 32),
+            is_closed: AtomicBool::new(false),
             hello,
         });
         Ok(Self { connection })
     }
 
-    /// Calls `on_end` in a thread of its own when the keeper is gone: all jobs end then, and the server
-    /// has to end itself. Call it once.
+    /// Calls `on_end` in a thread of its own when the keeper is gone by itself: all jobs end then, and
+    /// the server has to end itself. Call it once.
     ///
     /// # Errors
     /// If the thread cannot be created.
@@ -192,7 +196,9 @@ impl KeeperClient {
         let connection = Arc::clone(&self.connection);
         let watch = move || {
             connection.wait_for_end();
-            on_end();
+            if !connection.is_closed.load(Ordering::Acquire) {
+                on_end();
+            }
         };
         // A thread that took signals of the process would hold up those that wait for them.
         syscalls::with_blocked_signals(|| {
@@ -357,6 +363,18 @@ impl KeeperClient {
         self.send(&ServerMessage::EndShims, &[]).ok();
     }
 
+    /// Ends a keeper that is a child of this process, once no job is left, and reaps it: where the first
+    /// process of a container reaps no orphans, it would stay as a zombie. Blocks for a limited time.
+    pub(crate) fn end_child(&self) {
+        self.connection.is_closed.store(true, Ordering::Release);
+        shutdown(&self.connection.socket, Shutdown::Both).ok();
+        if let Ok(keeper) = pidfd_open(self.keeper(), PidfdFlags::empty()) {
+            poll(&mut [PollFd::new(&keeper, PollFlags::IN)], Some(&END_LIMIT)).ok();
+        }
+        // One that was reaped already is no child.
+        syscalls::try_wait(self.keeper()).ok();
+    }
+
     /// Makes the keeper forget a shim.
     pub(crate) fn forget_shim(&self, shim: u64) {
         // Without a keeper there is nothing to forget.
@@ -390,21 +408,6 @@ fn invalid(why: &str) -> io::Error {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A flag that is set once the next server takes over the jobs: from then on, dropping what
-/// belongs to a job leaves the job as it is. A clone is the same flag.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct HandoverFlag(Arc<AtomicBool>);
-
-impl HandoverFlag {
-    pub(crate) fn set(&self) {
-        self.0.store(true, Ordering::Release);
-    }
-
-    pub(crate) fn is_set(&self) -> bool {
-        self.0.load(Ordering::Acquire)
-    }
 }
 
 #[cfg(test)]

@@ -14,11 +14,10 @@ mod supervision;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use client::{CGROUP_FILE, HandoverFlag, HeldShim, SCRATCH_FILE};
+pub(crate) use client::HeldShim;
 pub use client::{KeeperClient, KeeperNotice};
 pub(crate) use process::keeper_main;
 pub use process::{KeeperLaunch, run_keeper};
 #[cfg(test)]
 pub(crate) use protocol::{Hello, KeeperIdentity, KeeperMessage, ServerMessage};
-pub(crate) use protocol::{SavedPath, restore_paths, save_paths};
 pub use supervision::UPGRADE_EXIT_CODE;

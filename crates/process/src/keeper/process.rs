@@ -17,19 +17,22 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, send, sendto,
     socket_with,
 };
-use rustix::process::{Pid, Signal, getpid, kill_process, set_child_subreaper};
+use rustix::process::{Pid, Signal, WaitStatus, getpid, kill_process, set_child_subreaper};
 use rustix::thread::set_name;
 
-use super::client::SCRATCH_FILE;
 use super::held_state::HeldState;
-use super::protocol::{Hello, KEEPER_VARIABLE, KeeperIdentity, OutgoingMessage, ServerMessage};
+use super::protocol::{
+    Hello, KEEPER_ARG, KEEPER_VARIABLE, KeeperIdentity, OutgoingMessage, ServerMessage,
+};
 use super::shims::Shims;
 use super::supervision::{KeeperAction, KeeperInput, ServerEnd, ServerProgram, ServerSupervision};
+use crate::handover::SCRATCH_FILE;
+use crate::load::TaskLimit;
 use crate::own_process::{OwnScore, protect_process, raise_open_files};
+use crate::processes;
 use crate::sandbox::scratch;
-use crate::syscalls::{self, ChildExit, FileAction, PosixSpawnPlan};
-use crate::wire::{self, Received};
-use crate::{TaskLimit, processes};
+use crate::syscalls::{self, FileAction, PosixSpawnPlan};
+use crate::wire::{self, Received, SEND_PAUSE, SendProgress, send_in_order};
 
 /// The number under which the server finds its socket.
 const SERVER_SOCKET: i32 = 3;
@@ -41,9 +44,6 @@ const NOTIFY_VARIABLE: &str = "NOTIFY_SOCKET";
 
 const SIGNALS: [i32; 6] =
     [libc::SIGCHLD, libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGUSR2, libc::SIGQUIT];
-
-/// The pause before a message is sent again for which the system had no room.
-const SEND_PAUSE: Duration = Duration::from_millis(20);
 
 /// The server that a keeper runs.
 #[derive(Debug, Clone)]
@@ -62,6 +62,8 @@ pub struct KeeperLaunch {
 /// inspected, and adopts the orphans of its descendants. It ends after everything below it has.
 #[must_use]
 pub fn run_keeper(launch: KeeperLaunch) -> ExitCode {
+    // Each shim is a copy of this process: what the settings needed is given back.
+    syscalls::trim_memory();
     match Keeper::prepare(launch) {
         Ok(mut keeper) => ExitCode::from(keeper.run()),
         Err(error) => {
@@ -108,35 +110,6 @@ struct ServerProcess {
     outgoing: VecDeque<OutgoingMessage>,
     /// The obstacle to the next of these messages, as of the last attempt.
     send_progress: SendProgress,
-}
-
-/// The result of an attempt to send all messages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum SendProgress {
-    Done,
-    /// The server has to read first.
-    Full,
-    /// The system has no room for now, and does not tell when it has.
-    OutOfRoom,
-}
-
-/// Sends messages in order until one cannot be sent now. That one stays: a job that the next server
-/// does not hear of would be lost.
-fn send_in_order(
-    outgoing: &mut VecDeque<OutgoingMessage>,
-    mut send: impl FnMut(&OutgoingMessage) -> Result<(), Errno>,
-) -> SendProgress {
-    while let Some(next) = outgoing.front() {
-        match send(next) {
-            Err(Errno::WOULDBLOCK) => return SendProgress::Full,
-            // A server that is gone is noticed by its end. The other two never get better.
-            Ok(()) | Err(Errno::PIPE | Errno::CONNRESET | Errno::MSGSIZE | Errno::INVAL) => {
-                drop(outgoing.pop_front());
-            }
-            Err(_) => return SendProgress::OutOfRoom,
-        }
-    }
-    SendProgress::Done
 }
 
 impl ServerCommand {
@@ -333,19 +306,19 @@ impl Keeper {
     /// Takes the statuses of children that have ended.
     fn check_children(&mut self) {
         let server = self.server.as_ref().map(|server| server.pid);
-        if let Some(exit) = self.shims.reap(server) {
-            self.end_server(exit);
+        if let Some(status) = self.shims.reap(server) {
+            self.end_server(status);
         }
     }
 
     /// Takes the last messages of a dead server, and decides what comes next.
-    fn end_server(&mut self, exit: ChildExit) {
+    fn end_server(&mut self, status: WaitStatus) {
         self.receive_messages();
         self.server = None;
-        let end = if libc::WIFSIGNALED(exit.status) {
-            ServerEnd::Signal(libc::WTERMSIG(exit.status))
-        } else {
-            ServerEnd::Code(u8::try_from(libc::WEXITSTATUS(exit.status)).unwrap_or(u8::MAX))
+        let code = || status.exit_status().and_then(|code| u8::try_from(code).ok());
+        let end = match status.terminating_signal() {
+            Some(signal) => ServerEnd::Signal(signal),
+            None => ServerEnd::Code(code().unwrap_or(u8::MAX)),
         };
         self.input(KeeperInput::ServerEnded(end));
     }
@@ -442,9 +415,14 @@ fn take_held(message: ServerMessage, files: Vec<OwnedFd>, held: &mut HeldState, 
         }
         ServerMessage::DropFile { name } => held.drop_file(&name),
         ServerMessage::StartShim { shim, name, isolation, mapped } => {
-            if let (Some(theirs), Some(ours)) = (files.next(), files.next()) {
-                held.hold_shim(shim, name, ours);
-                shims.start(isolation, mapped.as_ref(), &theirs);
+            match (files.next(), files.next()) {
+                (Some(theirs), Some(ours)) => {
+                    held.hold_shim(shim, name, ours);
+                    shims.start(isolation, mapped.as_ref(), &theirs);
+                }
+                // One descriptor was free. If none is, the server reads the end of the connection.
+                (Some(theirs), None) => Shims::refuse(isolation, &theirs, Errno::MFILE),
+                (None, _) => {}
             }
         }
         ServerMessage::ForgetShim { shim } => held.forget_shim(shim),
@@ -464,10 +442,6 @@ fn end_all(held: &mut HeldState, shims: &mut Shims) -> bool {
     held.clear();
     is_over
 }
-
-/// The first argument that makes the program the keeper of the server at the other end of its standard
-/// input.
-pub(super) const KEEPER_ARG: &str = "__keeper";
 
 /// Runs the keeper of a server for one client or one command, if the program's arguments (without its
 /// name) say so, until that server is gone; returns the exit code. `None` for every other call of the
@@ -588,38 +562,22 @@ mod tests {
     use rustix::pipe::pipe;
 
     use super::*;
+    use crate::shim::{Isolation, Report};
 
     #[test]
-    fn a_message_is_dropped_only_if_it_can_never_be_sent() {
-        let (kept, dropped) = (SendProgress::OutOfRoom, SendProgress::Done);
-        for (errno, expected) in [
-            (Errno::WOULDBLOCK, SendProgress::Full),
-            (Errno::TOOMANYREFS, kept),
-            (Errno::NOBUFS, kept),
-            (Errno::NOMEM, kept),
-            (Errno::PIPE, dropped),
-            (Errno::CONNRESET, dropped),
-            (Errno::MSGSIZE, dropped),
-        ] {
-            let mut outgoing: VecDeque<_> = [1, 2, 3].map(OutgoingMessage::Shim).into();
-            let mut sent = Vec::new();
-            let mut errors = vec![errno];
-            let mut send = |message: &OutgoingMessage| {
-                let OutgoingMessage::Shim(shim) = message else { panic!("{message:?}") };
-                if *shim == 2
-                    && let Some(errno) = errors.pop()
-                {
-                    return Err(errno);
-                }
-                sent.push(*shim);
-                Ok(())
-            };
-            assert_eq!(send_in_order(&mut outgoing, &mut send), expected, "{errno}");
-            let is_kept = expected != dropped;
-            assert_eq!(outgoing.len(), if is_kept { 2 } else { 0 }, "{errno}");
-            assert_eq!(send_in_order(&mut outgoing, &mut send), SendProgress::Done, "{errno}");
-            assert_eq!(sent, if is_kept { vec![1, 2, 3] } else { vec![1, 3] }, "{errno}");
-        }
+    fn a_keeper_with_room_for_one_end_of_a_connection_says_so() {
+        let mut shims = Shims::new(None).unwrap();
+        let mut held = HeldState::default();
+        let (theirs, ours) = wire::connection().unwrap();
+        let isolation = Isolation::None;
+        let start =
+            ServerMessage::StartShim { shim: 1, name: String::new(), isolation, mapped: None };
+        take_held(start, vec![theirs], &mut held, &mut shims);
+        let received = wire::receive(ours.as_fd(), RecvFlags::DONTWAIT).unwrap();
+        let Received::Message(Report::Failed(failure), _) = received else {
+            panic!("{received:?}");
+        };
+        assert_eq!(failure.errno, Errno::MFILE);
     }
 
     /// Writes until there is no more room, and leaves the file in the mode in which a writer waits.

@@ -1,9 +1,5 @@
 //! The messages between keeper and server.
 
-use std::ffi::OsString;
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::path::{Path, PathBuf};
-
 use rustix::process::Rlimit;
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +8,10 @@ use crate::shim::{Isolation, MappedIds};
 
 /// The variable that tells the server the number of its socket.
 pub(crate) const KEEPER_VARIABLE: &str = "SHELLYARD_KEEPER";
+
+/// The first argument that makes the program the keeper of the server at the other end of its standard
+/// input.
+pub(super) const KEEPER_ARG: &str = "__keeper";
 
 /// A message from the server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -105,40 +105,4 @@ impl KeeperIdentity {
     pub(crate) const fn open_file_limit(&self) -> Rlimit {
         Rlimit { current: self.open_files.0, maximum: self.open_files.1 }
     }
-}
-
-/// A path in a form that JSON can hold: text, or bytes if it is not UTF-8.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub(crate) enum SavedPath {
-    Text(String),
-    Bytes(Vec<u8>),
-}
-
-impl From<&Path> for SavedPath {
-    fn from(path: &Path) -> Self {
-        match path.to_str() {
-            Some(text) => Self::Text(text.to_owned()),
-            None => Self::Bytes(path.as_os_str().as_bytes().to_vec()),
-        }
-    }
-}
-
-impl From<SavedPath> for PathBuf {
-    fn from(saved: SavedPath) -> Self {
-        match saved {
-            SavedPath::Text(text) => text.into(),
-            SavedPath::Bytes(bytes) => OsString::from_vec(bytes).into(),
-        }
-    }
-}
-
-/// Returns paths as they are saved.
-pub(crate) fn save_paths(paths: &[PathBuf]) -> Vec<SavedPath> {
-    paths.iter().map(|path| SavedPath::from(path.as_path())).collect()
-}
-
-/// Returns the paths that were saved.
-pub(crate) fn restore_paths(saved: Vec<SavedPath>) -> Vec<PathBuf> {
-    saved.into_iter().map(PathBuf::from).collect()
 }

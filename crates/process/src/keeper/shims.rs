@@ -5,15 +5,17 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
+use rustix::io::Errno;
 use rustix::net::SendFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, Signal, getgid, getpid, getuid, kill_process};
+use rustix::process::{
+    Pid, Signal, WaitOptions, WaitStatus, getgid, getpid, getuid, kill_process, wait,
+};
 
 use crate::own_process::OwnScore;
 use crate::processes;
 use crate::shim::{ForkResult, Isolation, KeeperIds, MappedIds, Report, ShimFiles, fork, run_shim};
 use crate::spawn_request::SpawnStep;
-use crate::syscalls::{self, ChildExit};
 use crate::wire;
 
 /// The longest wait at the end for shims, whose processes may be stuck in the kernel.
@@ -60,19 +62,22 @@ impl Shims {
                     mapped.map_into(pid, self.ids).ok();
                 }
             }
-            Err(errno) => {
-                let step = match isolation {
-                    Isolation::None => SpawnStep::Clone,
-                    Isolation::Namespaces(_) => SpawnStep::Namespaces,
-                };
-                let report = Report::Failed(step.failed(errno));
-                // A server that is gone asks nobody.
-                wire::send(socket.as_fd(), &report, &[], SendFlags::DONTWAIT).ok();
-            }
+            Err(errno) => Self::refuse(isolation, socket, errno),
         }
     }
 
-    fn fork(&self, isolation: Isolation, socket: &OwnedFd) -> rustix::io::Result<Pid> {
+    /// Tells the server that there is no shim, through the shim's end of the connection.
+    pub(super) fn refuse(isolation: Isolation, socket: &OwnedFd, errno: Errno) {
+        let step = match isolation {
+            Isolation::None => SpawnStep::Clone,
+            Isolation::Namespaces(_) => SpawnStep::Namespaces,
+        };
+        let report = Report::Failed(step.failed(errno));
+        // A server that is gone asks nobody.
+        wire::send(socket.as_fd(), &report, &[], SendFlags::DONTWAIT).ok();
+    }
+
+    fn fork(&self, isolation: Isolation, socket: &OwnedFd) -> Result<Pid, Errno> {
         match fork(isolation)? {
             ForkResult::Parent(pid) => Ok(pid),
             ForkResult::Child => {
@@ -83,13 +88,20 @@ impl Shims {
     }
 
     /// Reaps everything that has ended; returns the end of the server, if it has. Kills every child that
-    /// is neither the server nor a shim: a shim that was killed has left it.
-    pub(super) fn reap(&mut self, server: Option<Pid>) -> Option<ChildExit> {
-        let mut server_exit = None;
+    /// is neither the server nor a shim: a shim that was killed has left it. Continues a shim that was
+    /// stopped: a job must not escape its deadline by that.
+    pub(super) fn reap(&mut self, server: Option<Pid>) -> Option<WaitStatus> {
+        let mut server_end = None;
         let mut may_have_strays = false;
-        while let Ok(Some((pid, exit))) = syscalls::try_wait_any() {
+        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
+            if status.stopped() {
+                if self.running.contains(&pid) {
+                    kill_process(pid, Signal::CONT).ok();
+                }
+                continue;
+            }
             if Some(pid) == server {
-                server_exit = Some(exit);
+                server_end = Some(status);
             }
             self.running.remove(&pid);
             may_have_strays = true;
@@ -97,7 +109,7 @@ impl Shims {
         if may_have_strays {
             self.kill_strays(server);
         }
-        server_exit
+        server_end
     }
 
     fn kill_strays(&self, server: Option<Pid>) {

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt as _;
 use tokio::runtime::Runtime;
@@ -69,7 +69,7 @@ fn a_running_job_goes_on_after_the_server_was_killed() {
     assert_eq!(keeper.ask("failure"), "Some(\"the server was ended by signal 9\")");
     keeper.ask("write a two");
     assert_eq!(keeper.ask("read a got"), "got two");
-    // The keeper has a copy of the input, which must go too.
+    // The shim has the other end of the input, which must go too.
     keeper.ask("close a");
     assert_eq!(keeper.ask("rest a"), "closed\n.");
     assert_eq!(keeper.ask("wait a"), "Code(7)");
@@ -90,6 +90,24 @@ fn jobs_have_the_limit_on_open_files_that_the_keeper_was_started_with() {
     expect_generation(&keeper, "2");
     keeper.ask("start b null ulimit -n");
     assert_eq!(keeper.ask("rest b"), format!("{OPEN_FILES}\n."));
+    keeper.stop();
+}
+
+#[test]
+fn a_keeper_without_descriptors_starts_no_job_and_goes_on() {
+    let keeper = start();
+    expect_generation(&keeper, "1");
+    let limit = |current| {
+        let limit = Rlimit { current: Some(current), maximum: Some(4000) };
+        prlimit(Some(keeper.pid()), Resource::Nofile, limit).unwrap();
+    };
+    // No number below this is free.
+    limit(3);
+    let refused = keeper.ask("try-start a null echo hi");
+    assert!(refused.contains("descriptors"), "{refused}");
+    limit(4000);
+    keeper.ask("start a null echo hi");
+    assert_eq!(keeper.ask("rest a"), "hi\n.");
     keeper.stop();
 }
 
@@ -784,7 +802,7 @@ impl TestServer {
                 "ok".to_owned()
             }
             "close" => {
-                job.stdin.take().unwrap().end().unwrap();
+                drop(job.stdin.take().unwrap());
                 "ok".to_owned()
             }
             "close-output" => format!("{}", job.stdout.take().is_some()),
@@ -826,6 +844,10 @@ impl TestServer {
                 let process = self.host.spawn(&self.launch(name, kind, text)).unwrap();
                 self.jobs.insert(name.to_owned(), process.into());
                 "ok".to_owned()
+            }
+            "try-start" => {
+                let (kind, text) = rest.split_once(' ').unwrap();
+                self.host.spawn(&self.launch(name, kind, text)).unwrap_err().to_string()
             }
             "pid" => std::process::id().to_string(),
             "generation" => self.keeper.generation().to_string(),

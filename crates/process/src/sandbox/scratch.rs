@@ -18,8 +18,8 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use crate::confinement::SetAsideFile;
+use crate::handover::{HandoverFlag, SavedPath};
 use crate::job_user::JobUser;
-use crate::keeper::{HandoverFlag, KeeperClient, SCRATCH_FILE, SavedPath};
 use crate::sandbox::protected_files::set_aside_recorded;
 use crate::sandbox::workspace::open_directory;
 
@@ -69,30 +69,15 @@ impl ScratchRoot {
         Err(Errno::BUSY.into())
     }
 
-    /// Takes over the directory of an earlier server of the same keeper, or creates one and leaves
-    /// a copy of its lock with the keeper.
-    ///
-    /// # Errors
-    /// As [`Self::create`], or if the keeper is gone.
-    pub(crate) fn create_kept(
-        temporary: &Path,
-        reaper: &ScratchReaper,
-        keeper: &KeeperClient,
-    ) -> io::Result<Self> {
-        if let Some(root) = Self::restore(reaper, keeper) {
-            return Ok(root);
-        }
-        let root = Self::create(temporary, reaper)?;
-        let note = serde_json::to_string(&SavedPath::from(root.path()))?;
-        keeper.hold_noted_file(SCRATCH_FILE, &note, root.lock.as_fd())?;
-        Ok(root)
+    /// Takes over the directory of an earlier server, of which the keeper has held this note and lock.
+    pub(crate) fn restore(note: &str, lock: OwnedFd, reaper: &ScratchReaper) -> Option<Self> {
+        let path = parse_kept_root(note)?;
+        is_named(&lock, &path).then(|| Self { path, lock, handover: reaper.handover.clone() })
     }
 
-    fn restore(reaper: &ScratchReaper, keeper: &KeeperClient) -> Option<Self> {
-        let held = keeper.take_noted_file(SCRATCH_FILE)?;
-        let path = parse_kept_root(&held.note)?;
-        let is_same = is_named(&held.file, &path);
-        is_same.then(|| Self { path, lock: held.file, handover: reaper.handover.clone() })
+    /// Returns the note about it for the next server, and its lock.
+    pub(crate) fn describe(&self) -> io::Result<(String, BorrowedFd<'_>)> {
+        Ok((serde_json::to_string(&SavedPath::from(self.path()))?, self.lock.as_fd()))
     }
 
     /// Returns its full path without symlinks.

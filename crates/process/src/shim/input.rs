@@ -8,7 +8,7 @@ use rustix::fs::fstat;
 use rustix::io::{Errno, pread, retry_on_intr, write};
 use rustix::termios::{LocalModes, tcgetattr};
 
-use crate::stdio::EchoMode;
+use super::protocol::EchoMode;
 
 /// The size of one read and write.
 const BLOCK_BYTES: usize = 16 << 10;
@@ -91,6 +91,12 @@ impl InputQueue {
         }
     }
 
+    /// Closes the input, with everything that waits.
+    pub(super) fn close(&mut self) {
+        self.writer = None;
+        self.pieces.clear();
+    }
+
     pub(super) const fn is_open(&self) -> bool {
         self.writer.is_some() && !self.ends_after_last
     }
@@ -121,8 +127,7 @@ impl InputQueue {
                 Ok(written) => self.written += written,
                 Err(Errno::WOULDBLOCK) => return progress,
                 Err(_) => {
-                    self.writer = None;
-                    self.pieces.clear();
+                    self.close();
                     return InputProgress::Closed;
                 }
             }

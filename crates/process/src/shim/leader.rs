@@ -18,9 +18,9 @@ use super::namespaces::{self, ForkResult, Isolation, KeeperIds};
 use super::plan::ShimPlan;
 use super::protocol::Role;
 use crate::confinement::Backend;
+use crate::launch::REPORT_FD;
 use crate::sandbox::seccomp::SeccompFilter;
 use crate::sandbox::{kernel_settings, mounts, restrictions, seccomp};
-use crate::shell::REPORT_FD;
 use crate::spawn_request::{SpawnFailure, SpawnStep};
 use crate::syscalls::{last_error, pointers};
 

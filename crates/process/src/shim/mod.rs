@@ -12,7 +12,6 @@
 mod ending;
 mod input;
 mod leader;
-mod link;
 mod members;
 mod namespaces;
 mod plan;
@@ -20,11 +19,8 @@ mod process;
 mod protocol;
 
 pub use ending::{EndCause, EndingNote};
-pub use link::{LeaderEnd, ProcessEvent, ProcessEvents};
-pub(crate) use link::{ShimLink, StartFailure};
 pub(crate) use namespaces::{ForkResult, Isolation, KeeperIds, MappedIds, fork};
 pub(crate) use plan::{ShimPlan, memory_file};
 pub(crate) use process::{ShimFiles, run_shim};
-#[cfg(test)]
-pub(crate) use protocol::{LeaderExit, ShimState};
-pub(crate) use protocol::{Order, Report, Role, Stage};
+pub use protocol::EchoMode;
+pub(crate) use protocol::{LeaderExit, Order, Report, Role, ShimState, Stage};

@@ -6,7 +6,7 @@
 )]
 
 use std::collections::VecDeque;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -24,9 +24,9 @@ use super::namespaces::{Isolation, KeeperIds};
 use super::plan::ShimPlan;
 use super::protocol::{LeaderExit, Order, Report, Role, ShimState, Stage};
 use crate::processes;
-use crate::spawn_request::SpawnFailure;
+use crate::spawn_request::{SpawnFailure, SpawnStep};
 use crate::syscalls::{self, ChildExit};
-use crate::wire::{self, Received};
+use crate::wire::{self, Received, SEND_PAUSE, SendProgress, send_in_order};
 
 /// The first and the longest pause before processes are killed again that are still there.
 const FIRST_KILL_PAUSE: Duration = Duration::from_millis(5);
@@ -74,7 +74,7 @@ fn take_files(files: &ShimFiles<'_>) -> Result<(OwnedFd, OwnedFd), Errno> {
     std::mem::forget((null, socket, lifeline));
     // SAFETY: the keeper's values that own these files are never used or dropped in this process.
     unsafe {
-        libc::syscall(libc::SYS_close_range, FIRST_FREE, u32::MAX, 0);
+        close_all_from(FIRST_FREE)?;
         let own = |number| std::os::fd::FromRawFd::from_raw_fd(number);
         let (socket, lifeline): (OwnedFd, OwnedFd) = (own(SOCKET), own(LIFELINE));
         for file in [&socket, &lifeline] {
@@ -82,6 +82,24 @@ fn take_files(files: &ShimFiles<'_>) -> Result<(OwnedFd, OwnedFd), Errno> {
         }
         Ok((socket, lifeline))
     }
+}
+
+/// Closes every file from this number on. Kernels before 5.9 and some containers lack the call for it.
+///
+/// # Safety
+/// No value that owns such a file may be used or dropped afterwards.
+unsafe fn close_all_from(first: RawFd) -> Result<(), Errno> {
+    // SAFETY: the caller makes sure that nobody uses these files.
+    if unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) } == 0 {
+        return Ok(());
+    }
+    // A shim that kept the lifeline's other end would never notice that the keeper is gone.
+    let open = syscalls::list_open_files().map_err(|_| Errno::NOSYS)?;
+    for number in open.into_iter().filter(|number| *number >= first) {
+        // SAFETY: as above.
+        unsafe { libc::close(number) };
+    }
+    Ok(())
 }
 
 /// The state of a running shim.
@@ -108,6 +126,8 @@ struct Shim {
     /// `true` once the keeper is gone: then there is nobody to report to.
     is_orphaned: bool,
     outgoing: VecDeque<Report>,
+    /// The obstacle to the next report, as of the last attempt.
+    send_progress: SendProgress,
     kill_pause: Duration,
     /// The time of the next kill of what is left.
     next_kill: Duration,
@@ -125,14 +145,7 @@ impl Shim {
         set_child_subreaper(Some(getpid())).ok();
         syscalls::block_all_signals();
         let signals = syscalls::open_signal_file(&[libc::SIGCHLD]).ok()?;
-        let Ok(Received::Message(Order::Launch { roles }, files)) =
-            wire::receive(socket.as_fd(), RecvFlags::empty())
-        else {
-            return None;
-        };
-        let mut files = files.into_iter();
-        let plan = ShimPlan::from_file(files.next()?).ok()?;
-        let mut given: GivenFiles = roles.into_iter().zip(files).collect();
+        let (plan, mut given) = receive_launch(&socket)?;
         let cgroup = take(&mut given, Role::Cgroup);
         let input = take(&mut given, Role::Input);
         let is_init = plan.isolation != Isolation::None;
@@ -155,6 +168,7 @@ impl Shim {
             is_released: false,
             is_orphaned: false,
             outgoing: VecDeque::new(),
+            send_progress: SendProgress::Done,
             kill_pause: FIRST_KILL_PAUSE,
             next_kill: Duration::ZERO,
             is_socket_over: false,
@@ -202,14 +216,20 @@ impl Shim {
         if self.ending.is_killing() && !self.is_over {
             deadline = Some(self.next_kill);
         }
+        if self.send_progress == SendProgress::OutOfRoom {
+            let retry = self.started.elapsed() + SEND_PAUSE;
+            deadline = Some(deadline.map_or(retry, |deadline| deadline.min(retry)));
+        }
         let limit = deadline.map(|deadline| {
             let left = deadline.saturating_sub(self.started.elapsed());
             // Rounded up, so that the deadline has passed when the wait ends.
             Timespec::try_from(left + Duration::from_millis(1))
                 .unwrap_or(Timespec { tv_sec: i64::from(i32::MAX), tv_nsec: 0 })
         });
-        let wanted =
-            if self.outgoing.is_empty() { PollFlags::IN } else { PollFlags::IN | PollFlags::OUT };
+        let wanted = match self.send_progress {
+            SendProgress::Full => PollFlags::IN | PollFlags::OUT,
+            SendProgress::Done | SendProgress::OutOfRoom => PollFlags::IN,
+        };
         let mut polled = vec![PollFd::new(&self.signals, PollFlags::IN)];
         if !self.is_orphaned {
             polled.push(PollFd::new(&self.lifeline, PollFlags::IN));
@@ -227,7 +247,8 @@ impl Shim {
             && polled.get(1).is_some_and(|it| !it.revents().is_empty());
         while syscalls::read_signal(self.signals.as_fd()).is_some() {}
         if is_lifeline_over {
-            self.end_without_keeper();
+            self.is_orphaned = true;
+            self.end_alone();
         }
     }
 
@@ -241,10 +262,10 @@ impl Shim {
         }
     }
 
-    /// Ends the tree, because the keeper is gone.
-    fn end_without_keeper(&mut self) {
+    /// Ends the tree, because nobody can ask for it any more: the keeper is gone, or both it and the
+    /// server have closed the connection.
+    fn end_alone(&mut self) {
         self.is_released = true;
-        self.is_orphaned = true;
         let cause = EndCause::Order(String::new());
         let now = self.started.elapsed();
         self.ending.stop(libc::SIGKILL, Duration::ZERO, cause, now);
@@ -364,19 +385,20 @@ impl Shim {
     fn receive_orders(&mut self) {
         while !self.is_socket_over {
             match wire::receive(self.socket.as_fd(), RecvFlags::DONTWAIT) {
-                Ok(Received::Message(order, _)) => self.obey(order),
+                Ok(Received::Message(order, files)) => self.obey(order, files),
                 Ok(Received::Unknown) => {}
-                // There is nobody to report to; the lifeline tells whether to go on.
                 Ok(Received::End) => {
                     self.is_socket_over = true;
-                    return;
+                    if !self.is_released {
+                        self.end_alone();
+                    }
                 }
                 Err(_) => return,
             }
         }
     }
 
-    fn obey(&mut self, order: Order) {
+    fn obey(&mut self, order: Order, files: Vec<OwnedFd>) {
         match order {
             Order::Launch { .. } => {}
             Order::Attach => self.outgoing.push_back(Report::State(Box::new(self.state()))),
@@ -396,6 +418,17 @@ impl Shim {
                 self.input.push_bytes(bytes);
                 self.write_input();
             }
+            Order::InputFile => match files.into_iter().next() {
+                Some(file) => {
+                    self.input.push(file);
+                    self.write_input();
+                }
+                // The host has no descriptor left for it. What follows must not be written either.
+                None => {
+                    self.input.close();
+                    self.outgoing.push_back(Report::InputClosed);
+                }
+            },
             Order::EndInput => self.input.end(),
             Order::Close(role) => self.held.retain(|(held, _)| *held != role),
             Order::Release => {
@@ -427,13 +460,9 @@ impl Shim {
             // The server ends as well, and must not take this for an ending that somebody asked for.
             self.outgoing.clear();
         }
-        while let Some(report) = self.outgoing.front() {
-            match self.send(report) {
-                Err(Errno::WOULDBLOCK) => return,
-                // A report that cannot be sent now is not lost: the next server asks for everything.
-                Ok(()) | Err(_) => drop(self.outgoing.pop_front()),
-            }
-        }
+        let mut outgoing = std::mem::take(&mut self.outgoing);
+        self.send_progress = send_in_order(&mut outgoing, |report| self.send(report));
+        self.outgoing = outgoing;
     }
 
     fn send(&self, report: &Report) -> Result<(), Errno> {
@@ -446,6 +475,24 @@ impl Shim {
         let files: Vec<BorrowedFd<'_>> = held.chain(processes).map(OwnedFd::as_fd).collect();
         wire::send(self.socket.as_fd(), report, &files, SendFlags::DONTWAIT)
     }
+}
+
+/// Receives the first message: the plan of the job, and its files.
+fn receive_launch(socket: &OwnedFd) -> Option<(ShimPlan, GivenFiles)> {
+    let Ok(Received::Message(Order::Launch { roles }, files)) =
+        wire::receive(socket.as_fd(), RecvFlags::empty())
+    else {
+        return None;
+    };
+    // Without one of them the job would run without its cgroup, for example.
+    if files.len() != 1 + roles.len() {
+        let failure = SpawnStep::Files.failed(Errno::NFILE);
+        wire::send(socket.as_fd(), &Report::Failed(failure), &[], SendFlags::DONTWAIT).ok();
+        return None;
+    }
+    let mut files = files.into_iter();
+    let plan = ShimPlan::from_file(files.next()?).ok()?;
+    Some((plan, roles.into_iter().zip(files).collect()))
 }
 
 fn take(files: &mut GivenFiles, role: Role) -> Option<OwnedFd> {

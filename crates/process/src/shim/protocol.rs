@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use super::ending::EndingNote;
 use crate::spawn_request::SpawnFailure;
-use crate::stdio::EchoMode;
 use crate::syscalls::ChildExit;
 
 /// A message from the server.
@@ -22,7 +21,7 @@ pub(crate) enum Order {
     Stop { signal: i32, grace: Duration, cause: String },
     /// Send this signal to every process.
     Signal(i32),
-    /// Send these bytes as input. A server that has no free descriptor can send them as well.
+    /// Send these bytes as input. A server that has no free descriptor can order this too.
     Input { bytes: Vec<u8> },
     /// End the input after everything that was accepted.
     EndInput,
@@ -30,6 +29,20 @@ pub(crate) enum Order {
     Close(Role),
     /// The server needs nothing more. The shim exits once the tree is over.
     Release,
+    /// Send the content of the file beside this message as input.
+    InputFile,
+}
+
+/// The part of a terminal job that echoes typed text to the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum EchoMode {
+    /// None: the input is a pipe, or the program asks for a password.
+    #[default]
+    Off,
+    /// The terminal, at once.
+    Terminal,
+    /// The program itself, if it does: it reads key by key, as line editors do.
+    Program,
 }
 
 /// A message from a shim.

@@ -14,14 +14,15 @@ use thiserror::Error;
 use crate::confinement::{
     Backend, Confinement, GrantedConfinement, NetworkAccess, ResourceLimits, SandboxProfile,
 };
+use crate::job_resources::SandboxResources;
 use crate::keeper::KeeperClient;
 use crate::load::ProbeError;
-use crate::sandbox::job_resources::SandboxResources;
 use crate::sandbox::kernel_settings::{self, are_at_stake};
 use crate::sandbox::mounts::Mount;
 use crate::sandbox::restrictions;
 use crate::sandbox::seccomp::{self, SeccompFilter, SocketRules};
-use crate::shim::{Isolation, Role, ShimLink, ShimPlan, StartFailure};
+use crate::shim::{Isolation, Role, ShimPlan};
+use crate::shim_link::{ShimLink, StartFailure};
 use crate::spawn_request::{SandboxRules, SpawnFailure, SpawnRequest, SpawnStep};
 
 /// The sandbox features of this host. A probe may start a process, so each feature is probed only

@@ -16,16 +16,14 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 
-use super::ending::EndingNote;
-use super::namespaces::MappedIds;
-use super::plan::ShimPlan;
-use super::protocol::{LeaderExit, Order, Report, Role, ShimState, Stage};
 use crate::confinement::SetAsideFile;
 use crate::exit::Exit;
+use crate::job_resources::SandboxResources;
 use crate::keeper::KeeperClient;
-use crate::sandbox::job_resources::SandboxResources;
+use crate::shim::{
+    EchoMode, EndingNote, LeaderExit, MappedIds, Order, Report, Role, ShimPlan, ShimState, Stage,
+};
 use crate::spawn_request::SpawnFailure;
-use crate::stdio::EchoMode;
 use crate::syscalls;
 use crate::wire::{self, Received};
 
@@ -170,9 +168,11 @@ impl ShimLink {
     pub(crate) fn receive(&self) {
         let Some(socket) = self.socket() else { return };
         let mut status = self.lock();
-        let before = status.events.len();
+        let mut has_new = false;
         while !status.is_gone {
-            match wire::receive(socket.as_fd(), RecvFlags::DONTWAIT) {
+            let received = wire::receive(socket.as_fd(), RecvFlags::DONTWAIT);
+            has_new |= !matches!(received, Err(Errno::WOULDBLOCK));
+            match received {
                 Ok(Received::Message(report, files)) => status.take(report, files),
                 Ok(Received::Unknown) => {}
                 Ok(Received::End) => status.lose(),
@@ -180,7 +180,6 @@ impl ShimLink {
                 Err(_) => status.lose(),
             }
         }
-        let has_new = status.events.len() > before;
         drop(status);
         if has_new {
             self.received.notify_one();
@@ -293,6 +292,15 @@ impl ShimLink {
         self.set_aside.get().map_or(&[], Vec::as_slice)
     }
 
+    /// Closes the connection without a word to the shim.
+    #[cfg(test)]
+    pub(crate) fn forget(&self) {
+        self.is_released.store(true, Ordering::Release);
+        self.keeper.forget_shim(self.shim);
+        self.lock().is_gone = true;
+        self.socket.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
     /// Ends the connection: everything about the job is recorded. The shim ends with its tree.
     pub(crate) fn release(&self) {
         if !self.is_released.swap(true, Ordering::AcqRel) {
@@ -348,10 +356,8 @@ impl LinkStatus {
                 self.start = Some(Ok(()));
                 return;
             }
-            Report::Failed(failure) => {
-                self.start = Some(Err(failure));
-                return;
-            }
+            // A server that has attached before this has nobody who waits for the start.
+            Report::Failed(failure) => self.fail(failure),
             Report::State(state) => return self.take_state(*state, files),
             Report::Ending(note) => ProcessEvent::Ending(note),
             Report::LeaderExited(leader, note) => {
@@ -382,9 +388,8 @@ impl LinkStatus {
         match state.stage {
             Stage::Starting => self.start = None,
             Stage::Failed(failure) => {
-                let why = failure.describe();
-                self.events.push_back(ProcessEvent::StartFailed { why });
-                self.start = Some(Err(failure));
+                let event = self.fail(failure);
+                self.events.push_back(event);
             }
             Stage::Running => {
                 self.start = Some(Ok(()));
@@ -402,6 +407,11 @@ impl LinkStatus {
             }
         }
         self.state = Some((state, files));
+    }
+
+    fn fail(&mut self, failure: SpawnFailure) -> ProcessEvent {
+        self.start = Some(Err(failure));
+        ProcessEvent::StartFailed { why: failure.describe() }
     }
 
     fn note_end(&mut self, is_over: bool, note: &EndingNote) {
@@ -459,14 +469,11 @@ impl ProcessEvents {
     /// Waits until `find` returns something. It is called again whenever something was received.
     async fn wait_for<T>(&mut self, find: impl Fn(&ShimLink) -> Option<T>) -> T {
         loop {
-            // Looked at before: a connection that ends meanwhile may have brought a last event.
+            // Looked at before: a connection that ends meanwhile may have brought a last event, also
+            // to another thread.
             let is_gone = self.link.lock().is_gone;
             if let Some(found) = find(&self.link) {
                 return found;
-            }
-            if self.link.socket().is_none() || self.link.lock().is_gone {
-                // Nothing more can come, and the end would be reported again and again.
-                return std::future::pending().await;
             }
             if is_gone {
                 // A connection that has ended counts as readable for ever.
@@ -501,5 +508,33 @@ impl ProcessEvents {
                 | ProcessEvent::InputClosed => {}
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spawn_request::SpawnStep;
+
+    #[test]
+    fn a_server_that_attached_while_the_job_was_starting_hears_that_it_failed() {
+        let mut status = LinkStatus::default();
+        let state = ShimState {
+            saved: String::new(),
+            stage: Stage::Starting,
+            note: EndingNote::default(),
+            input: (0, 0),
+            is_input_open: false,
+            roles: Vec::new(),
+        };
+        status.take(Report::State(Box::new(state)), Vec::new());
+        assert_eq!(status.start_result(), None);
+        status.take(Report::Failed(SpawnStep::Program.failed(Errno::NOENT)), Vec::new());
+        status.take(Report::Over(EndingNote::default()), Vec::new());
+        let events: Vec<_> = status.events.into_iter().collect();
+        assert!(
+            matches!(events[..], [ProcessEvent::StartFailed { .. }, ProcessEvent::Over(_)]),
+            "{events:?}"
+        );
     }
 }

@@ -10,17 +10,18 @@ use rustix::io::Errno;
 use rustix::process::{Pid, getpgid, getpgrp, getpid};
 use serde::{Deserialize, Serialize};
 
-use super::mounts::{self, BindMount, Mount, MountView};
-use super::protected_files::{ProtectedFiles, find_protected_files};
-use super::scratch::{Scratch, ScratchReaper};
-use super::seccomp::SocketRules;
-use super::workspace::{self, SharedDir, TEMPORARY};
 use crate::cgroup::Cgroups;
 use crate::confinement::{Backend, SandboxProfile, SetAsideFile};
+use crate::handover::SavedPath;
 use crate::job_cgroup::{JobCgroup, SavedCgroup};
-use crate::keeper::SavedPath;
-use crate::launch::{ProcessLaunch, SandboxSpec, StartError};
+use crate::launch::{ProcessLaunch, SandboxSpec};
+use crate::sandbox::mounts::{self, BindMount, Mount, MountView};
+use crate::sandbox::protected_files::{ProtectedFiles, find_protected_files};
+use crate::sandbox::scratch::{Scratch, ScratchReaper};
+use crate::sandbox::seccomp::SocketRules;
+use crate::sandbox::workspace::{self, SharedDir, TEMPORARY};
 use crate::spawn_request::SandboxRules;
+use crate::start_error::StartError;
 
 /// The cgroup and the directories of one job. Dropped when no process of the job is left.
 #[derive(Debug, Default)]
@@ -305,18 +306,16 @@ fn confinement_error(what: &str, error: &io::Error) -> StartError {
     })
 }
 
-/// Returns the processes that no job may signal: this server and its helpers, with their groups.
+/// Returns the processes that no job may signal: this server and its keeper, with their groups.
 ///
 /// The result is sorted, so that the same processes give the same filter.
-pub(crate) fn protected_pids(helpers: &[Option<Pid>]) -> Vec<i32> {
+pub(crate) fn protected_pids(keeper: Pid) -> Vec<i32> {
     let number = |pid: Pid| pid.as_raw_nonzero().get();
-    let helpers: Vec<Pid> = helpers.iter().copied().flatten().collect();
-    let pids = || helpers.iter().copied().map(number);
-    let alone = own_thread_ids().into_iter().chain([number(getpid())]).chain(pids());
-    // The keeper is in the group that it was started in; a helper that is gone has none.
-    let helper_groups = helpers.iter().filter_map(|pid| getpgid(Some(*pid)).ok()).map(number);
-    let groups = [number(getpgrp())].into_iter().chain(pids()).chain(helper_groups);
-    let all: BTreeSet<i32> = alone.chain(groups.map(|group| -group)).collect();
+    let pids = own_thread_ids().into_iter().chain([getpid(), keeper].map(number));
+    // The keeper of a durable server is in the group that it was started in; one that is gone has none.
+    let keeper_group = getpgid(Some(keeper)).ok();
+    let groups = [getpgrp(), keeper].into_iter().chain(keeper_group).map(number);
+    let all: BTreeSet<i32> = pids.chain(groups.map(|group| -group)).collect();
     all.into_iter().collect()
 }
 
@@ -337,7 +336,7 @@ mod tests {
     #[test]
     fn each_of_our_threads_is_protected_from_signals() {
         let own = || gettid().as_raw_nonzero().get();
-        let (all, other) = thread::spawn(move || (protected_pids(&[]), own())).join().unwrap();
+        let (all, other) = thread::spawn(move || (protected_pids(getpid()), own())).join().unwrap();
         assert!(all.contains(&other) && all.contains(&own()), "{all:?}");
         assert!(all.contains(&-getpgrp().as_raw_nonzero().get()), "{all:?}");
         assert!(all.is_sorted_by(|one, next| one < next), "{all:?}");
