@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
+use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_util::task::task_tracker::TaskTrackerToken;
@@ -162,10 +163,7 @@ impl Actor for JobActor {
             JobMsg::StreamsClosed => Event::StreamsClosed,
             JobMsg::LimitHit(limit) => Event::LimitHit(limit),
             JobMsg::Stop(request, given) => {
-                let event = job.request_stop(request);
-                job.step(event, &myself);
-                // The caller may not want to know.
-                given.send(()).ok();
+                job.request_stop(request, given, &myself);
                 return Ok(());
             }
             JobMsg::Input(input, reply) if job.state == State::Starting => {
@@ -262,7 +260,7 @@ impl Job {
             self.stdin = None;
         }
         self.guard.mark_running();
-        self.guard.record_start(None);
+        self.guard.record_start();
         Event::Started
     }
 
@@ -332,15 +330,10 @@ impl Job {
                 self.surviving = None;
                 Some(Event::TreeOver)
             }
-            ProcessEvent::ShimLost if self.guard.has_ended() => Some(Event::TreeOver),
             ProcessEvent::ShimLost => {
-                let ended = EndedLeader {
-                    end: None,
-                    out_of_memory: None,
-                    was_refused_tasks: false,
-                    survivors: Vec::new(),
-                };
-                Some(self.handle_leader_exit(ended))
+                self.survivors.clear();
+                self.surviving = None;
+                Some(Event::ShimLost)
             }
             ProcessEvent::InputWritten { total, echo } => {
                 if let Some(stdin) = &mut self.stdin {
@@ -360,7 +353,8 @@ impl Job {
 
     /// Notes how the tree was ended.
     fn note_ending(&mut self, note: &EndingNote) {
-        if note.first_signal != 0 {
+        // Without a cause the leader had ended before: the rest was ended, not the job.
+        if note.first_signal != 0 && note.cause.is_some() {
             let EndingNote { first_signal: first, killed_after, .. } = *note;
             // The verdict of a limit says it all: no signal came before.
             let is_limit = matches!(self.find_cause(note), Some(Outcome::Limit { .. }));
@@ -385,12 +379,6 @@ impl Job {
     fn handle_leader_exit(&mut self, ended: EndedLeader) -> Event {
         let EndedLeader { end, out_of_memory, was_refused_tasks, survivors } = ended;
         self.survivors = survivors;
-        let Some(end) = end else {
-            let why = "the process that held this job was killed; what was left of the job is being \
-                       ended, and its own ending is unknown";
-            let by_itself = Outcome::Lost { why: why.to_owned() };
-            return Event::LeaderExited { by_itself, cause: None, rest: TreeRemains::Nobody };
-        };
         let LeaderEnd { exit: Exit { status, usage }, peak_rss_bytes, is_over, note } = end;
         self.usage = usage;
         self.note_ending(&note);
@@ -410,21 +398,31 @@ impl Job {
         Event::LeaderExited { by_itself, cause: self.find_cause(&note), rest }
     }
 
-    fn request_stop(&self, request: StopRequest) -> Event {
-        if !self.guard.has_ended() {
-            // A crash must not make a stop undone.
-            self.guard.record_start(Some(request.by));
+    /// Stops the job; `given` is told once the shim has the order.
+    fn request_stop(&mut self, request: StopRequest, given: oneshot::Sender<()>, myself: &Address) {
+        let by = request.by;
+        let signal = request.signal.unwrap_or(SIGTERM);
+        let grace = request.grace.unwrap_or(self.guard.spec().limits.grace);
+        if !self.is_handed_over() {
+            self.step(Event::StopRequested { by, signal, grace }, myself);
+        } else if self.guard.tree().is_some() {
+            // The next server hears of the ending from the shim.
+            self.stop_tree(signal, Grace::Requested(grace), &Outcome::Stopped { by }, myself);
+        } else {
+            // The job waits for the next server, and nothing stops it: the caller gets no answer.
+            return;
         }
-        Event::StopRequested {
-            by: request.by,
-            signal: request.signal.unwrap_or(SIGTERM),
-            grace: request.grace.unwrap_or(self.guard.spec().limits.grace),
-        }
+        // The caller may not want to know.
+        given.send(()).ok();
+    }
+
+    /// `true` once another server takes over: it hears from the shim what happens to the job.
+    fn is_handed_over(&self) -> bool {
+        self.guard.settings.pumps.is_closed()
     }
 
     fn step(&mut self, event: Event, myself: &Address) {
-        if self.guard.settings.pumps.is_closed() {
-            // Another server takes over: it hears of the event from the kernel or from its clock.
+        if self.is_handed_over() {
             return;
         }
         let state = std::mem::replace(&mut self.state, State::Starting);
@@ -437,10 +435,10 @@ impl Job {
 
     fn apply_effect(&mut self, effect: Effect, myself: &Address) {
         match effect {
-            Effect::Stop { signal, grace, cause } => self.stop_tree(signal, grace, &cause),
+            Effect::Stop { signal, grace, cause } => self.stop_tree(signal, grace, &cause, myself),
             Effect::KillRest => {
                 let cause = Outcome::Stopped { by: StopBy::Client };
-                self.stop_tree(SIGKILL, Grace::Requested(Duration::ZERO), &cause);
+                self.stop_tree(SIGKILL, Grace::Requested(Duration::ZERO), &cause, myself);
             }
             Effect::AwaitDrain(rest) => self.await_drain(rest, myself),
             Effect::Finish(outcome) => self.finish(outcome),
@@ -448,8 +446,10 @@ impl Job {
         }
     }
 
-    /// Orders the shim to end the tree. From then on that happens whatever becomes of this server.
-    fn stop_tree(&mut self, signal: i32, grace: Grace, cause: &Outcome) {
+    /// Orders the shim to end the tree. From then on that happens whatever becomes of this server. A shim
+    /// that does nothing (its job may have stopped it) is waited for no longer than processes that
+    /// survive SIGKILL.
+    fn stop_tree(&mut self, signal: i32, grace: Grace, cause: &Outcome, myself: &Address) {
         if !self.guard.has_ended() {
             self.guard.mark_stopping();
         }
@@ -461,6 +461,7 @@ impl Job {
             // A shim that is gone has ended its tree, and that is reported.
             tree.stop(signal, grace, cause.to_cause()).ok();
         }
+        self.timers.arm(Timer::Kill, grace.saturating_add(KILL_PATIENCE), myself);
     }
 
     /// Without survivors the pipes close by themselves. Survivors may hold them open, so then it is

@@ -383,9 +383,9 @@ impl JobGuard {
             });
         };
         match (record, Handle::try_current()) {
-            // After a crash the kernel could not tell this ending again, so nobody hears of it
+            // After a crash the shim could not tell this ending again, so nobody hears of it
             // before it is recorded.
-            (Some(record), Ok(runtime)) if !is_known_to_kernel(&ending.outcome) => {
+            (Some(record), Ok(runtime)) if !is_known_to_shim(&ending.outcome) => {
                 // Hands the ending over to a task: the guard may be gone before it is published.
                 runtime.spawn(async move {
                     // A journal that cannot be written reports its state itself.
@@ -400,14 +400,11 @@ impl JobGuard {
         }
     }
 
-    /// Writes the start of the process to the journal, and who wants to stop it.
-    pub(super) fn record_start(&self, stopped_by: Option<StopBy>) {
+    /// Writes the start of the process to the journal.
+    pub(super) fn record_start(&self) {
         let started_ms = self.status.borrow().times.started_ms;
-        if let (Some(journal), Some(at_ms), Some(tree)) =
-            (&self.settings.journal, started_ms, self.shared.tree.get())
-        {
-            let pid = tree.leader_pid();
-            let started = StartedJob { job: self.shared.id, at_ms, pid, stopped_by };
+        if let (Some(journal), Some(at_ms)) = (&self.settings.journal, started_ms) {
+            let started = StartedJob { job: self.shared.id, at_ms };
             drop(journal.append(&Record::Started(started)));
         }
     }
@@ -421,9 +418,9 @@ impl JobGuard {
     }
 }
 
-/// `true` if the kernel keeps this ending until the process is reaped.
-const fn is_known_to_kernel(outcome: &Outcome) -> bool {
-    matches!(outcome, Outcome::Exited { .. } | Outcome::Signaled { .. })
+/// `true` if the shim keeps this ending until it is released.
+const fn is_known_to_shim(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Exited { .. } | Outcome::Signaled { .. } | Outcome::TimedOut { .. })
 }
 
 impl Drop for JobGuard {

@@ -56,8 +56,8 @@ pub(super) enum JobMsg {
 /// The facts that are known once the leader has ended.
 #[derive(Debug)]
 pub(super) struct EndedLeader {
-    /// The end by the shim's word; `None` if the shim was killed.
-    pub(super) end: Option<LeaderEnd>,
+    /// The end by the shim's word.
+    pub(super) end: LeaderEnd,
     /// The job's peak memory, if the kernel ended it for lack of memory.
     pub(super) out_of_memory: Option<u64>,
     /// `true` if the kernel refused the job a process because of its limit.
@@ -264,7 +264,7 @@ fn examine_end(end: LeaderEnd, tree: &ProcessTree) -> EndedLeader {
         // What appeared under protected names is renamed before anybody hears of the end.
         block_in_place(|| tree.close());
     }
-    EndedLeader { end: Some(end), out_of_memory, was_refused_tasks, survivors }
+    EndedLeader { end, out_of_memory, was_refused_tasks, survivors }
 }
 
 // Requests to the pump, which moves a job's output into its log.

@@ -85,6 +85,8 @@ pub(super) enum Event {
     },
     /// No process of the job is left.
     TreeOver,
+    /// The shim was killed: what is left of the job is being ended, and what the shim knew is lost.
+    ShimLost,
     /// All pipes reached their end.
     StreamsClosed,
     /// The shim ends the tree for this cause: its deadline, or an order of an earlier server.
@@ -155,6 +157,7 @@ fn apply_while_starting(event: Event) -> (State, Vec<Effect>) {
         }
         Event::LeaderExited { .. }
         | Event::TreeOver
+        | Event::ShimLost
         | Event::StreamsClosed
         | Event::EndingBegun(_)
         | Event::LimitHit(_)
@@ -173,6 +176,7 @@ fn apply_while_running(streams: Streams, event: Event) -> (State, Vec<Effect>) {
         Event::FailedToStart(why) => {
             finish(Streams::Closed, TreeRemains::Nobody, Outcome::FailedToStart(why))
         }
+        Event::ShimLost => drain(streams, TreeRemains::Nobody, lost_with_shim()),
         Event::StreamsClosed => (State::Running { streams: Streams::Closed }, Vec::new()),
         Event::EndingBegun(cause) => {
             (State::Stopping { cause, streams, leader: Leader::Alive }, Vec::new())
@@ -217,6 +221,17 @@ fn apply_while_stopping(
             Leader::Ended(outcome) => drain(streams, TreeRemains::Nobody, outcome),
             Leader::Alive => drain(streams, TreeRemains::Nobody, cause),
         },
+        Event::ShimLost => {
+            let outcome = match leader {
+                Leader::Ended(outcome) => outcome,
+                Leader::Alive => decide_stopped(&cause, lost_with_shim(), None),
+            };
+            drain(streams, TreeRemains::Nobody, outcome)
+        }
+        // An earlier server was not told of this.
+        Event::FailedToStart(why) => {
+            finish(Streams::Closed, TreeRemains::Nobody, Outcome::FailedToStart(why))
+        }
         // Processes that survive SIGKILL are named in the ending; there is nothing to wait for.
         Event::KillUnanswered => match leader {
             Leader::Ended(outcome) => finish(streams, TreeRemains::Somebody, outcome),
@@ -241,12 +256,17 @@ fn apply_while_stopping(
         Event::StreamsClosed => {
             (State::Stopping { cause, streams: Streams::Closed, leader }, Vec::new())
         }
-        Event::Started
-        | Event::FailedToStart(_)
-        | Event::EndingBegun(_)
-        | Event::LimitHit(_)
-        | Event::DrainExpired => (State::Stopping { cause, streams, leader }, Vec::new()),
+        Event::Started | Event::EndingBegun(_) | Event::LimitHit(_) | Event::DrainExpired => {
+            (State::Stopping { cause, streams, leader }, Vec::new())
+        }
     }
+}
+
+/// Returns the outcome of a job whose shim was killed while its leader ran.
+fn lost_with_shim() -> Outcome {
+    let why = "the process that held this job was killed; what was left of the job is being ended, and its \
+               own ending is unknown";
+    Outcome::Lost { why: why.to_owned() }
 }
 
 /// Returns the outcome of a job that was being ended. If its leader ended before the order reached the
@@ -263,7 +283,9 @@ fn apply_while_draining(outcome: Outcome, rest: TreeRemains, event: Event) -> (S
     match event {
         Event::StreamsClosed => finish(Streams::Closed, rest, outcome),
         Event::DrainExpired => finish(Streams::Open, rest, outcome),
-        Event::TreeOver => (State::Draining { outcome, rest: TreeRemains::Nobody }, Vec::new()),
+        Event::TreeOver | Event::ShimLost => {
+            (State::Draining { outcome, rest: TreeRemains::Nobody }, Vec::new())
+        }
         // The leader is gone and the outcome stands; only the survivors are killed.
         Event::StopRequested { .. } => (State::Draining { outcome, rest }, vec![Effect::KillRest]),
         Event::LimitHit(which) if !which.is_output_limit() && rest == TreeRemains::Somebody => {
@@ -291,7 +313,10 @@ const fn has_ended_by_itself(outcome: &Outcome) -> bool {
 fn apply_when_finished(streams: Streams, rest: TreeRemains, event: Event) -> (State, Vec<Effect>) {
     let (streams, rest, effects) = match event {
         Event::StreamsClosed => (Streams::Closed, rest, leave_if_over(Streams::Closed, rest)),
-        Event::TreeOver => {
+        // The shim tells the next server of a leader's end again, and of the tree's with it.
+        Event::TreeOver
+        | Event::ShimLost
+        | Event::LeaderExited { rest: TreeRemains::Nobody, .. } => {
             (streams, TreeRemains::Nobody, leave_if_over(streams, TreeRemains::Nobody))
         }
         Event::StopRequested { .. } => (streams, rest, vec![Effect::KillRest]),
@@ -300,7 +325,7 @@ fn apply_when_finished(streams: Streams, rest: TreeRemains, event: Event) -> (St
         }
         Event::Started
         | Event::FailedToStart(_)
-        | Event::LeaderExited { .. }
+        | Event::LeaderExited { rest: TreeRemains::Somebody, .. }
         | Event::EndingBegun(_)
         | Event::LimitHit(_)
         | Event::KillUnanswered

@@ -1,7 +1,7 @@
 //! The records of the journal, and its errors.
 //!
 //! A record is written as an object with one field, whose name is the kind of the record:
-//! `{"started":{"job":{"tenant":"local","number":12},"at_ms":1760000000000,"pid":4711}}`. Names of kinds and
+//! `{"started":{"job":{"tenant":"local","number":12},"at_ms":1760000000000}}`. Names of kinds and
 //! fields never change their meaning. A reader skips fields and kinds that it does not know.
 //!
 //! Times are milliseconds of the wall clock since 1970, for people. Nothing is decided by comparing them: the
@@ -19,7 +19,7 @@ use serde_json::value::RawValue;
 use thiserror::Error;
 
 use crate::ids::{JobId, TenantId};
-use crate::outcome::{JobEnding, KillNote, Outcome, ResourceUsage, StopBy};
+use crate::outcome::{JobEnding, KillNote, Outcome, ResourceUsage};
 
 use crate::spec::{JobKey, JobSpec, Stdin, byte_text};
 
@@ -123,11 +123,6 @@ pub struct StartingJob {
 pub struct StartedJob {
     pub job: JobId,
     pub at_ms: u64,
-    pub pid: u32,
-    /// The origin of a request to stop the job, once there is one: a second record of the same job
-    /// replaces the first.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stopped_by: Option<StopBy>,
 }
 
 /// A job that has ended.

@@ -87,7 +87,7 @@ fn product_record(record: &ModelRecord) -> Record {
             Record::Starting(StartingJob { job: job_id(number), at_ms: 0 })
         }
         ModelRecord::Started(number) => {
-            Record::Started(StartedJob { job: job_id(number), at_ms: 0, pid: 1, stopped_by: None })
+            Record::Started(StartedJob { job: job_id(number), at_ms: 0 })
         }
         ModelRecord::Ended { number, ending, bytes } => Record::Ended(EndedJob {
             job: job_id(number),

@@ -401,6 +401,9 @@ impl LinkStatus {
                 self.start = Some(Ok(()));
                 self.note_end(leader.is_over, &note);
                 let is_over = leader.is_over;
+                if note.first_signal != 0 && !is_over {
+                    self.events.push_back(ProcessEvent::Ending(note.clone()));
+                }
                 let end = LeaderEnd::new(leader, note.clone());
                 self.events.push_back(ProcessEvent::LeaderExited(end));
                 self.events.extend(is_over.then_some(ProcessEvent::Over(note)));

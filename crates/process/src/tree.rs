@@ -12,14 +12,9 @@ use crate::cgroup::Cgroups;
 use crate::confinement::{ResourceLimits, SetAsideFile};
 use crate::job_cgroup::JobCgroup;
 use crate::load::{self, HostLoad};
-<<<<<<< HEAD
 use crate::processes::{self, ProcStat, pid_number};
-use crate::shim::{Order, ShimLink};
-=======
-use crate::processes::{self, ProcStat, ProcessKey, ProcessState, pid_number};
 use crate::shim::Order;
 use crate::shim_link::ShimLink;
->>>>>>> proc
 use crate::tree_activity::{
     InputActivity, InputWait, ProcessInfo, TreeActivity, TreeLoad, read_input_wait,
 };
