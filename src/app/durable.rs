@@ -1,5 +1,6 @@
 //! The part of `serve` that outlives one server: its journal, and the keeper that holds its processes and
-//! listeners. A server of one client (`stdio`) or of one command (`run`) has neither.
+//! listeners. A server of one client (`stdio`) or of one command (`run`) has no journal, and its keeper
+//! ends with it.
 
 use std::collections::HashSet;
 use std::fs::{self, Metadata};
@@ -192,7 +193,7 @@ pub(super) struct KeeperLink {
 }
 
 impl KeeperLink {
-    /// Reads the messages of the keeper, in a thread of its own.
+    /// Watches for the end of the keeper, in a thread of its own.
     ///
     /// # Errors
     /// If the thread cannot be created.
@@ -311,7 +312,9 @@ impl KeeperLink {
         reloader: Reloader,
     ) -> Result<(), String> {
         if self.client.is_none() {
-            return Err("this server has no keeper (`server.durability` is \"off\")".to_owned());
+            return Err(
+                "jobs do not outlive this server (`server.durability` is \"off\")".to_owned()
+            );
         }
         let program = match program {
             Some(program) => program,

@@ -27,8 +27,8 @@ const PID_FILE: &str = "server.pid";
 /// The name under which the keeper holds the locked file.
 const HELD_LOCK: &str = "lock";
 
-/// The longest wait for the lock: a process that a killed server was creating keeps it until it
-/// calls `execve`.
+/// The longest wait for the lock: a shim that a killed keeper was forking keeps it until it closes the
+/// files of the keeper.
 const LOCK_TIME: Duration = Duration::from_secs(2);
 
 /// The time between two attempts.

@@ -193,9 +193,8 @@ impl Restorer<'_> {
         let process = self.processes.remove(&job::keep_name(id));
         let (handle, mut stage) = match (process, started_at, queued) {
             (Some(Err(why)), _, _) => {
-                let why = format!(
-                    "its processes could not be taken over, and what was found of them was killed: {why}"
-                );
+                let why =
+                    format!("its processes could not be taken over and are being ended: {why}");
                 self.restore_lost(id, spec, status(JobPhase::Running), &why)
             }
             (Some(Ok(process)), started, _) => {
@@ -207,12 +206,12 @@ impl Restorer<'_> {
                 self.restore_queued(id, spec, status(JobPhase::Queued), inputs)
             }
             (None, None, None) => {
-                let why = "the server ended while this job was being accepted; if it had begun, what was found of it was ended";
+                let why = "the server ended while this job was being accepted; if it had begun, it ended with its keeper";
                 self.restore_lost(id, spec, status(JobPhase::Queued), why)
             }
             (None, Some(_), _) => {
                 let why = if started_record.is_some() {
-                    "the server and its keeper ended while this job ran; what was found of it was ended, and its own ending is unknown"
+                    "the server and its keeper ended while this job ran; it ended with its keeper, and its own ending is unknown"
                 } else {
                     "the server ended while this job was being started; it may have run, and its ending is unknown"
                 };

@@ -1,8 +1,8 @@
 //! Messages between the server, its keeper and the shims of its jobs.
 //!
 //! Each message is one packet of a `SOCK_SEQPACKET` socket: a version byte, the message as `postcard`
-//! writes it, and files beside it. New messages are added at the end of an enum, and new fields at the
-//! end of a message, so that a program understands what the release before it sent.
+//! writes it, and files beside it. A message never changes: a changed one is a new variant at the end of
+//! its enum, so that a program understands what the release before it sent.
 
 use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};

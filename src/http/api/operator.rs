@@ -46,7 +46,7 @@ pub struct ServerControl {
 impl ServerControl {
     /// Creates the operations. `reload` reads the settings again and returns what changed;
     /// `after_drain` receives what to do once the server has drained; `log_filter` changes
-    /// the filter of log lines; `upgrade` replaces the server, if it has a keeper.
+    /// the filter of log lines; `upgrade` replaces the server, if its jobs outlive it.
     #[must_use]
     pub fn new(
         reload: impl Fn(CallerIdentity) -> BoxFuture<'static, Result<ReloadedSettings, String>>
@@ -331,7 +331,7 @@ pub struct ServerGeneration {
 
 type UpgradeFn = dyn Fn(Option<PathBuf>) -> BoxFuture<'static, Result<(), String>> + Send + Sync;
 
-/// The upgrade of a server that has a keeper. Clones are cheap.
+/// The upgrade of a server whose jobs outlive it. Clones are cheap.
 #[derive(Clone)]
 pub struct UpgradeControl {
     generation: ServerGeneration,
@@ -409,7 +409,7 @@ pub(in crate::http) async fn upgrade(
 
 fn find_control(api: &ApiState) -> Result<&UpgradeControl, ApiError> {
     let why =
-        "this server has no keeper, because `server.durability` is \"off\"; restart it instead";
+        "jobs do not outlive this server (`server.durability` is \"off\"); restart it instead";
     api.control.upgrade.as_ref().ok_or_else(|| ApiError::Upgrade(why.to_owned()))
 }
 
