@@ -1,13 +1,15 @@
 //! The jobs of the next server, from the journal and from the keeper. The product's own replay reads
 //! the journal.
 
+use std::time::Duration;
+
 use serde_json::json;
 use shellyard::ids::{JobId, JobNumber, TenantId};
 use shellyard::journal::{
     AcceptedJob, EndedJob, FreedNote, JobInputs, JournalState, QueuedJob, Record, StartedJob,
     StartingJob, StoredEnding, StoredJson,
 };
-use shellyard::outcome::{Outcome, ResourceUsage};
+use shellyard::outcome::{Outcome, ResourceUsage, SIGKILL, StartError, StopBy};
 
 use super::design::{BrokenRule, Design};
 use super::world::{ModelEnding, ModelRecord, Number};
@@ -16,9 +18,11 @@ use super::world::{ModelEnding, ModelRecord, Number};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RecoveredJob {
     Queued,
-    /// The keeper holds its process.
-    Kept,
-    /// It may have run, and nobody holds its process.
+    /// The keeper holds its shim; a stop may be in the journal.
+    Kept {
+        is_stopped: bool,
+    },
+    /// It may have run, and the keeper holds no shim of it.
     Lost,
     Finished(ModelEnding),
     Freed,
@@ -39,9 +43,10 @@ pub(crate) fn recover(
     });
     let unfinished = state.unfinished.iter().map(|it| {
         let number = number(it.accepted.job);
+        let is_stopped = it.started.is_some_and(|started| started.stopped_by.is_some());
         let may_have_started = it.starting.is_some() || it.started.is_some();
         let job = match (is_held(number), may_have_started, it.queued.is_some()) {
-            (true, _, _) => RecoveredJob::Kept,
+            (true, _, _) => RecoveredJob::Kept { is_stopped },
             (false, false, true) => RecoveredJob::Queued,
             (false, false, false) if design.breaks(BrokenRule::QueueUnrecorded) => {
                 RecoveredJob::Queued
@@ -86,9 +91,12 @@ fn product_record(record: &ModelRecord) -> Record {
         ModelRecord::Starting(number) => {
             Record::Starting(StartingJob { job: job_id(number), at_ms: 0 })
         }
-        ModelRecord::Started(number) => {
-            Record::Started(StartedJob { job: job_id(number), at_ms: 0, pid: 1, stopped_by: None })
-        }
+        ModelRecord::Started { number, is_stopped } => Record::Started(StartedJob {
+            job: job_id(number),
+            at_ms: 0,
+            pid: 1,
+            stopped_by: is_stopped.then_some(StopBy::Client),
+        }),
         ModelRecord::Ended { number, ending, bytes } => Record::Ended(EndedJob {
             job: job_id(number),
             at_ms: 0,
@@ -110,8 +118,16 @@ fn product_record(record: &ModelRecord) -> Record {
 }
 
 fn product_outcome(ending: ModelEnding) -> Outcome {
+    let by = StopBy::Client;
     match ending {
         ModelEnding::Code(code) => Outcome::Exited { code: i32::from(code) },
+        ModelEnding::Signaled => Outcome::Signaled { signal: SIGKILL, core: false },
+        ModelEnding::Stopped => Outcome::Stopped { by },
+        ModelEnding::TimedOut => Outcome::TimedOut { after: Duration::ZERO },
+        ModelEnding::NotRun => Outcome::NotRun { by, waited: Duration::ZERO },
+        ModelEnding::FailedToStart => {
+            Outcome::FailedToStart(StartError::NotFound { program: String::new() })
+        }
         ModelEnding::Lost => Outcome::Lost { why: "no process".to_owned() },
     }
 }
@@ -119,12 +135,12 @@ fn product_outcome(ending: ModelEnding) -> Outcome {
 fn model_ending(outcome: &Outcome) -> ModelEnding {
     match outcome {
         Outcome::Exited { code } => ModelEnding::Code(u8::try_from(*code).expect("a code")),
+        Outcome::Signaled { .. } => ModelEnding::Signaled,
+        Outcome::Stopped { .. } => ModelEnding::Stopped,
+        Outcome::TimedOut { .. } => ModelEnding::TimedOut,
+        Outcome::NotRun { .. } => ModelEnding::NotRun,
+        Outcome::FailedToStart(_) => ModelEnding::FailedToStart,
         Outcome::Lost { .. } => ModelEnding::Lost,
-        Outcome::Signaled { .. }
-        | Outcome::TimedOut { .. }
-        | Outcome::Stopped { .. }
-        | Outcome::NotRun { .. }
-        | Outcome::Limit { .. }
-        | Outcome::FailedToStart(_) => unreachable!("the model has no such ending: {outcome:?}"),
+        Outcome::Limit { .. } => unreachable!("the model has no such ending: {outcome:?}"),
     }
 }
