@@ -35,9 +35,7 @@ impl World {
             ModelStage::Asked => steps.push(OutsideStep::KeeperForks(number)),
             ModelStage::Forked => {
                 steps.push(OutsideStep::ShimStartsLeader(number));
-                if design.may_fail(job.request) {
-                    steps.push(OutsideStep::ShimFailsToStart(number));
-                }
+                steps.push(OutsideStep::ShimFailsToStart(number));
             }
             ModelStage::Started => started_steps(design, number, job, shim, steps),
             ModelStage::Killed | ModelStage::Gone => {
@@ -108,7 +106,8 @@ impl World {
         let is_recorded = self.phase(number) == Some(ModelPhase::Starting);
         let may_be_beside =
             !design.has_key(job.request) || design.breaks(BrokenRule::StartBesideWithKey);
-        if job.shim.is_some() || !is_recorded && !(job.starts_at_once && may_be_beside) {
+        let may_start = is_recorded || job.starts_at_once && may_be_beside;
+        if job.shim.is_some() || !may_start {
             return;
         }
         if self.keeper.is_some() {

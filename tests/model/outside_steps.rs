@@ -8,7 +8,7 @@ use super::world::{
 impl World {
     pub(super) fn apply_outside_step(&mut self, design: &Design, step: OutsideStep) {
         match step {
-            OutsideStep::KeeperForks(number) => self.fork(number),
+            OutsideStep::KeeperForks(number) => self.fork(design, number),
             OutsideStep::KeeperKillsStrays(number) => self.kill(number),
             OutsideStep::ShimStartsLeader(number) => self.start_leader(design, number),
             OutsideStep::ShimFailsToStart(number) => {
@@ -39,12 +39,16 @@ impl World {
         }
     }
 
-    /// The keeper holds the connection of a shim before it forks the shim.
-    fn fork(&mut self, number: Number) {
+    /// The keeper holds the connection of a shim before it forks the shim. Only a job that may fail to start
+    /// is examined before its leader exists.
+    fn fork(&mut self, design: &Design, number: Number) {
         if let Some(keeper) = &mut self.keeper {
             keeper.held.insert(number);
         }
         self.shim_mut(number).stage = ModelStage::Forked;
+        if !design.may_fail(self.jobs[&number].request) {
+            self.start_leader(design, number);
+        }
     }
 
     fn start_leader(&mut self, design: &Design, number: Number) {

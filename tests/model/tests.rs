@@ -66,7 +66,7 @@ fn a_job_that_fails_to_start_has_that_ending_after_crashes_and_upgrades() {
 #[test]
 fn a_job_that_never_ends_leaves_nothing_when_its_shim_or_the_keeper_is_killed() {
     let endless = Design { leftovers: 1, endless: 1, stops: 1, ..Design::single() };
-    assert_sound(&Design { shim_crashes: 1, ..endless }, 1_000);
+    assert_sound(&Design { failures: 1, shim_crashes: 1, ..endless }, 1_000);
     assert_sound(&Design { keeper_crashes: 1, ..endless }, 1_000);
 }
 
