@@ -245,6 +245,8 @@ impl App {
         if let Some(DurableJobs { journal, pumps }) = &self.durable {
             // A pump that waits for a disk is as good as one that a crash has stopped.
             timeout(HANDOVER_TIME, pumps.close()).await.ok();
+            // What a shim tells from now on, the next server hears.
+            self.host.keeper().begin_handover();
             let journal = journal.clone();
             spawn_blocking(move || journal.close(HANDOVER_TIME)).await.ok();
         }

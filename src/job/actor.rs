@@ -61,8 +61,8 @@ pub(super) struct Job {
     surviving: Option<SurvivingJob>,
     /// The ending of the tree, by the shim's word.
     kill: Option<KillNote>,
-    /// Held until the keeper has been asked for the process: an upgrade waits for it, so that the next
-    /// server finds no job that was half started.
+    /// Held until the process runs, or the failure of its start is on record: an upgrade waits for it, so
+    /// that the next server finds no job that was half started.
     start_token: Option<TaskTrackerToken>,
     /// The task that starts the process, while it does.
     starting: Option<AbortHandle>,
@@ -226,9 +226,8 @@ impl Job {
         // The process comes back with a message, and belongs to no job until then: if the message is
         // dropped, the process is ended.
         let actor = myself.clone();
-        let token = self.start_token.take();
         let starting = async move {
-            let started = start::start_process(host, launch, token).await;
+            let started = start::start_process(host, launch).await;
             actor.send(JobMsg::Started(started.map(Box::new)));
         };
         let task = tokio::spawn(starting.instrument(self.guard.log_span().clone()));
@@ -242,6 +241,7 @@ impl Job {
         };
         self.guard.release_files();
         self.step(event, myself);
+        self.start_token = None;
         if let (Some(size), Some(terminal)) = (self.early_size.take(), &self.stdin) {
             terminal.resize(size);
         }
@@ -403,22 +403,25 @@ impl Job {
         let by = request.by;
         let signal = request.signal.unwrap_or(SIGTERM);
         let grace = request.grace.unwrap_or(self.guard.spec().limits.grace);
-        if !self.is_handed_over() {
-            self.step(Event::StopRequested { by, signal, grace }, myself);
-        } else if self.guard.tree().is_some() {
-            // The next server hears of the ending from the shim.
+        let stop = Event::StopRequested { by, signal, grace };
+        if self.state == State::Starting {
+            // No shim has the order: the stop is kept by the record of the ending.
+            self.step(stop, myself);
+            return self.guard.answer_when_ended(given);
+        }
+        if self.is_handed_over() {
             self.stop_tree(signal, Grace::Requested(grace), &Outcome::Stopped { by }, myself);
         } else {
-            // The job waits for the next server, and nothing stops it: the caller gets no answer.
-            return;
+            self.step(stop, myself);
         }
         // The caller may not want to know.
         given.send(()).ok();
     }
 
-    /// `true` once another server takes over: it hears from the shim what happens to the job.
+    /// `true` once another server takes over: it hears from the shim what happens to a job that has
+    /// begun.
     fn is_handed_over(&self) -> bool {
-        self.guard.settings.pumps.is_closed()
+        self.state != State::Starting && self.guard.settings.pumps.is_closed()
     }
 
     fn step(&mut self, event: Event, myself: &Address) {
@@ -567,11 +570,8 @@ impl Job {
         if self.has_terminal() {
             return self.push(KeyPress::CtrlD.bytes().into());
         }
-        match self.stdin.take() {
-            // Dropped, it ends after everything that was sent.
-            Some(_) => Ok(receipt),
-            None => Err(InputError::Closed(self.guard.id())),
-        }
+        let is_ended = self.stdin.as_mut().is_some_and(StdinWriter::end);
+        if is_ended { Ok(receipt) } else { Err(InputError::Closed(self.guard.id())) }
     }
 
     fn push(&mut self, piece: Vec<u8>) -> Result<InputReceipt, InputError> {

@@ -65,19 +65,24 @@ pub struct StopRequest {
 
 /// The receipt of a request to end a job.
 #[derive(Debug)]
-pub struct StopReceipt(oneshot::Receiver<()>);
+pub enum StopReceipt {
+    /// The job's actor answers once the shim has the order.
+    Order(oneshot::Receiver<()>),
+    /// The job had not begun: the record of its ending keeps the stop.
+    Ending(JobHandle),
+    /// The request asked for nothing any more.
+    Nothing,
+}
 
 impl StopReceipt {
-    /// Returns the receipt of a request that needed no order.
-    pub(crate) fn nothing_to_wait_for() -> Self {
-        Self(oneshot::channel().1)
-    }
-
-    /// Returns once the job's shim has the order, or the job has no processes any more: from then on the
-    /// stop is carried out whatever happens to this server.
+    /// Returns once the stop is carried out whatever happens to this server.
     pub async fn wait_until_ordered(self) {
-        // An actor that is gone has ended the job.
-        self.0.await.ok();
+        match self {
+            // An actor that is gone has ended the job.
+            Self::Order(given) => drop(given.await),
+            Self::Ending(job) => drop(job.finished().await),
+            Self::Nothing => {}
+        }
     }
 }
 
@@ -241,7 +246,7 @@ impl JobHandle {
             // An actor that has ended has no processes left to end.
             actor.send(JobMsg::Stop(request, given));
         }
-        StopReceipt(receipt)
+        StopReceipt::Order(receipt)
     }
 
     /// Waits until the ending is in the journal, then gives up what is kept of the job for the case

@@ -7,7 +7,7 @@ use std::{io, thread};
 
 use ractor::{Actor, ActorCell, SpawnErr};
 use tokio::runtime::Handle;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 use super::actor::JobActor;
 use super::handle::{JobHandle, JobPhase, JobStatus, SharedJob};
@@ -16,8 +16,8 @@ use super::start::{JobVariables, SharedJobSettings};
 use super::state::TreeRemains;
 use crate::ids::JobId;
 use crate::journal::{
-    AcceptedJob, EndedJob, InheritedVariable, JobInputs, JournalTicket, QueuedJob, Record,
-    StartedJob, StartingJob, StoredEnding, StoredJson, now_ms, wall_ms_of,
+    AcceptedJob, EndedJob, InheritedVariable, JobInputs, JournalError, JournalTicket, QueuedJob,
+    Record, StartedJob, StartingJob, StoredEnding, StoredJson, now_ms, wall_ms_of,
 };
 use crate::outcome::{JobEnding, JobFault, Outcome, StopBy};
 use crate::output::{self, ClosedLog, KeepOutput, LogBounds, LogName, LogReader, LogWriter};
@@ -388,9 +388,11 @@ impl JobGuard {
             (Some(record), Ok(runtime)) if !is_known_to_shim(&ending.outcome) => {
                 // Hands the ending over to a task: the guard may be gone before it is published.
                 runtime.spawn(async move {
-                    // A journal that cannot be written reports its state itself.
-                    record.written_soon().await.ok();
-                    publish(ending);
+                    // A journal that cannot be written reports its state itself. One that is closed
+                    // leaves the ending to the next server.
+                    if !matches!(record.written_soon().await, Err(JournalError::Closed)) {
+                        publish(ending);
+                    }
                 });
             }
             (record, _) => {
@@ -398,6 +400,17 @@ impl JobGuard {
                 publish(ending);
             }
         }
+    }
+
+    /// Answers once callers hear of the ending, which is on record then.
+    pub(super) fn answer_when_ended(&self, answer: oneshot::Sender<()>) {
+        let mut status = self.status.subscribe();
+        tokio::spawn(async move {
+            if status.wait_for(|status| status.ending().is_some()).await.is_ok() {
+                // The caller may not want to know.
+                answer.send(()).ok();
+            }
+        });
     }
 
     /// Writes the start of the process to the journal.

@@ -24,7 +24,8 @@ const BACKLOG: usize = 64;
 /// input that was accepted is delivered whatever happens to this server.
 #[derive(Debug)]
 pub(super) struct StdinWriter {
-    input: ProcessInput,
+    /// `None` once it was ended. What was sent before is still written.
+    input: Option<ProcessInput>,
     /// The senders of pieces that are not written yet: each waits for this number of bytes, and is told
     /// how they are echoed.
     waiting: VecDeque<(u64, oneshot::Sender<EchoMode>)>,
@@ -43,23 +44,23 @@ pub(super) enum StdinWriteError {
 
 impl StdinWriter {
     pub(super) const fn new(input: ProcessInput) -> Self {
-        Self { input, waiting: VecDeque::new(), is_closed: false }
+        Self { input: Some(input), waiting: VecDeque::new(), is_closed: false }
     }
 
     /// Changes the size of the terminal; `None` if there is none.
     pub(super) fn resize(&self, size: TerminalSize) -> Option<()> {
-        self.input.resize(size)
+        self.input.as_ref()?.resize(size)
     }
 
     /// Sends one piece, which is written when the job reads.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<InputReceipt, StdinWriteError> {
-        if self.is_closed {
+        let Some(input) = self.input.as_mut().filter(|_| !self.is_closed) else {
             return Err(StdinWriteError::Closed);
-        }
+        };
         if self.waiting.len() >= BACKLOG {
             return Err(StdinWriteError::Full);
         }
-        let accepted = self.input.send(bytes).map_err(|_| StdinWriteError::Full)?;
+        let accepted = input.send(bytes).map_err(|_| StdinWriteError::Full)?;
         let (written, receipt) = oneshot::channel();
         self.waiting.push_back((accepted, written));
         Ok(InputReceipt(Some(receipt)))
@@ -79,6 +80,11 @@ impl StdinWriter {
     pub(super) fn note_closed(&mut self) {
         self.is_closed = true;
         self.waiting.clear();
+    }
+
+    /// Ends the input after everything that was sent. `false` if it had ended before.
+    pub(super) fn end(&mut self) -> bool {
+        self.input.take().is_some()
     }
 }
 

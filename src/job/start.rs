@@ -10,8 +10,6 @@ use std::path::Path;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use tokio_util::task::task_tracker::TaskTrackerToken;
-
 use super::job_guard::{JobGuard, keep_name};
 use super::messages::PumpGate;
 use super::watchdog::Watchdog;
@@ -29,12 +27,10 @@ use crate::process::{
 use crate::spec::{JobProgram, JobSpec, JobUser, ShellUse, Stdin};
 use crate::trace::TraceContext;
 
-/// Starts a process. If this future is dropped, the process is not started, or is ended. Drops `token` once
-/// the keeper has been asked for the process.
+/// Starts a process. If this future is dropped, the process is not started, or is ended.
 pub(super) async fn start_process(
     host: Arc<Host>,
     launch: ProcessLaunch,
-    token: Option<TaskTrackerToken>,
 ) -> Result<Process, StartError> {
     let starting = if host.is_quick_to_start(&launch) {
         host.begin_start(launch)
@@ -46,7 +42,6 @@ pub(super) async fn start_process(
             Err(StartError::System { program, why: "its start broke off".to_owned() })
         })
     };
-    drop(token);
     starting?.started().await
 }
 
@@ -307,7 +302,7 @@ mod tests {
     #[tokio::test]
     async fn a_process_starts_on_another_thread_or_here() {
         for (text, code) in [("exit 3", 3), ("exit 4", 4)] {
-            let mut process = start_process(host(), build_launch(text), None).await.unwrap();
+            let mut process = start_process(host(), build_launch(text)).await.unwrap();
             let status = process.events.wait().await.unwrap().status;
             assert_eq!(status, process::ExitKind::Code(code));
             assert!(host().is_quick_to_start(&build_launch("exit 4")), "its directory was seen");

@@ -100,8 +100,10 @@ impl Restorer<'_> {
             finished_ms: Some(ended.at_ms),
         };
         let status = JobStatus { phase, submitted, started, times };
-        // Processes that cannot be followed are ended, and the job has its outcome.
+        // Processes that cannot be followed are ended, and the job has its outcome. So are those of a
+        // job that was stopped before its start was known.
         let process = self.processes.remove(&job::keep_name(id)).and_then(Result::ok);
+        let process = process.filter(|_| started.is_some());
         let log = ended.log.and_then(|log| log.read().ok());
         let (handle, stage) = match (log, process) {
             (Some(log), None) => {

@@ -354,10 +354,11 @@ impl Supervision {
         let job = self.registry.find(id)?.clone();
         if self.queue.withdraw(id) {
             self.end_waiting(id, request.by);
-        } else if request.by != StopBy::NoSlot {
-            return Ok((job.clone(), job.stop(request)));
+            return Ok((job.clone(), StopReceipt::Ending(job)));
         }
-        Ok((job, StopReceipt::nothing_to_wait_for()))
+        let is_started = request.by == StopBy::NoSlot;
+        let receipt = if is_started { StopReceipt::Nothing } else { job.stop(request) };
+        Ok((job, receipt))
     }
 
     fn end_waiting(&mut self, id: JobId, by: StopBy) {

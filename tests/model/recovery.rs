@@ -1,13 +1,15 @@
 //! The jobs of the next server, from the journal and from the keeper. The product's own replay reads
 //! the journal.
 
+use std::time::Duration;
+
 use serde_json::json;
 use shellyard::ids::{JobId, JobNumber, TenantId};
 use shellyard::journal::{
     AcceptedJob, EndedJob, FreedNote, JobInputs, JournalState, QueuedJob, Record, StartedJob,
     StartingJob, StoredEnding, StoredJson,
 };
-use shellyard::outcome::{Outcome, ResourceUsage};
+use shellyard::outcome::{Outcome, ResourceUsage, SIGKILL, StartError, StopBy};
 
 use super::design::{BrokenRule, Design};
 use super::world::{ModelEnding, ModelRecord, Number};
@@ -16,9 +18,9 @@ use super::world::{ModelEnding, ModelRecord, Number};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RecoveredJob {
     Queued,
-    /// The keeper holds its process.
+    /// The keeper holds its shim.
     Kept,
-    /// It may have run, and nobody holds its process.
+    /// It may have run, and the keeper holds no shim of it.
     Lost,
     Finished(ModelEnding),
     Freed,
@@ -110,8 +112,16 @@ fn product_record(record: &ModelRecord) -> Record {
 }
 
 fn product_outcome(ending: ModelEnding) -> Outcome {
+    let by = StopBy::Client;
     match ending {
         ModelEnding::Code(code) => Outcome::Exited { code: i32::from(code) },
+        ModelEnding::Signaled => Outcome::Signaled { signal: SIGKILL, core: false },
+        ModelEnding::Stopped => Outcome::Stopped { by },
+        ModelEnding::TimedOut => Outcome::TimedOut { after: Duration::ZERO },
+        ModelEnding::NotRun => Outcome::NotRun { by, waited: Duration::ZERO },
+        ModelEnding::FailedToStart => {
+            Outcome::FailedToStart(StartError::NotFound { program: String::new() })
+        }
         ModelEnding::Lost => Outcome::Lost { why: "no process".to_owned() },
     }
 }
@@ -119,12 +129,12 @@ fn product_outcome(ending: ModelEnding) -> Outcome {
 fn model_ending(outcome: &Outcome) -> ModelEnding {
     match outcome {
         Outcome::Exited { code } => ModelEnding::Code(u8::try_from(*code).expect("a code")),
+        Outcome::Signaled { .. } => ModelEnding::Signaled,
+        Outcome::Stopped { .. } => ModelEnding::Stopped,
+        Outcome::TimedOut { .. } => ModelEnding::TimedOut,
+        Outcome::NotRun { .. } => ModelEnding::NotRun,
+        Outcome::FailedToStart(_) => ModelEnding::FailedToStart,
         Outcome::Lost { .. } => ModelEnding::Lost,
-        Outcome::Signaled { .. }
-        | Outcome::TimedOut { .. }
-        | Outcome::Stopped { .. }
-        | Outcome::NotRun { .. }
-        | Outcome::Limit { .. }
-        | Outcome::FailedToStart(_) => unreachable!("the model has no such ending: {outcome:?}"),
+        Outcome::Limit { .. } => unreachable!("the model has no such ending: {outcome:?}"),
     }
 }

@@ -1,6 +1,7 @@
 //! Visits every state that the steps of the model can reach, the nearest first.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashSet, VecDeque};
+use std::rc::Rc;
 
 use super::design::Design;
 use super::invariants::{self, Guarantee};
@@ -17,29 +18,29 @@ pub(crate) struct Findings {
 
 /// Visits every state, until one breaks a guarantee that is watched.
 pub(crate) fn search(design: &Design, is_watched: impl Fn(Guarantee) -> bool) -> Findings {
-    let start = World::new(design);
+    let start = Rc::new(World::new(design));
+    let mut known: HashSet<Rc<World>> = HashSet::from([Rc::clone(&start)]);
     // Each state with the place of the one before it, so that the way to it can be told.
-    let mut places: HashMap<World, usize> = HashMap::from([(start.clone(), 0)]);
     let mut ways: Vec<(usize, Option<ModelStep>)> = vec![(0, None)];
-    let mut waiting = VecDeque::from([start]);
-    while let Some(world) = waiting.pop_front() {
-        let place = places[&world];
-        let broken = invariants::broken(&world, design);
+    let mut waiting = VecDeque::from([(0, start)]);
+    while let Some((place, world)) = waiting.pop_front() {
+        let steps = world.steps(design);
+        let broken = invariants::broken(&world, design, &steps);
         if broken.iter().any(|guarantee| is_watched(*guarantee)) {
             let violation = Some((broken, way_to(place, &ways)));
-            return Findings { states: places.len(), violation };
+            return Findings { states: known.len(), violation };
         }
-        for step in world.steps(design) {
-            let mut next = world.clone();
+        for step in steps {
+            let mut next = World::clone(&world);
             next.apply(design, step);
-            if !places.contains_key(&next) {
-                places.insert(next.clone(), ways.len());
+            let next = Rc::new(next);
+            if known.insert(Rc::clone(&next)) {
+                waiting.push_back((ways.len(), next));
                 ways.push((place, Some(step)));
-                waiting.push_back(next);
             }
         }
     }
-    Findings { states: places.len(), violation: None }
+    Findings { states: known.len(), violation: None }
 }
 
 fn way_to(mut place: usize, ways: &[(usize, Option<ModelStep>)]) -> Vec<ModelStep> {

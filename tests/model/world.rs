@@ -1,9 +1,8 @@
-//! The state of the model, and the steps that change it.
+//! The state of the model.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::design::{BrokenRule, Design};
-use super::recovery::{self, RecoveredJob};
 
 /// The number of a job, from 1.
 pub(crate) type Number = u8;
@@ -12,6 +11,13 @@ pub(crate) type Number = u8;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum ModelEnding {
     Code(u8),
+    /// Killed, and the shim gave no cause.
+    Signaled,
+    Stopped,
+    TimedOut,
+    /// Stopped while it waited for a slot.
+    NotRun,
+    FailedToStart,
     Lost,
 }
 
@@ -27,32 +33,95 @@ pub(crate) enum ModelRecord {
     Freed(Number),
 }
 
-/// The leader of a job and everything that descends from it.
+/// The first process of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum ModelProcess {
-    Running,
-    /// Ended by itself; its parent has not asked for the status yet.
-    Zombie,
-    /// Ended by itself, and its status was taken.
-    Reaped,
-    /// Killed by the keeper, the server or the next start.
+pub(crate) enum ModelLeader {
+    NotStarted,
+    Alive,
+    /// Ended by itself, or by the signal that asked it to.
+    Exited,
     Killed,
 }
 
-/// Everything of a job that exists outside the memory of server and keeper.
+/// The shim of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum ModelStage {
+    /// The keeper was asked for the shim. The message, and the plan of the job, wait in their connections.
+    Asked,
+    /// The shim exists, and the keeper holds the server's end of its connection.
+    Forked,
+    /// The leader could not be started.
+    Failed,
+    /// The leader was started.
+    Started,
+    /// The shim was killed.
+    Killed,
+    /// The shim has exited: it was released, or its keeper is gone.
+    Gone,
+}
+
+/// The reason for which a shim ends its tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum ModelCause {
+    Stop,
+    Deadline,
+}
+
+/// The progress of an ending in a shim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum ModelKill {
+    NotBegun,
+    /// A signal was sent, and SIGKILL follows.
+    Grace,
+    Killed,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct ModelShim {
+    pub(crate) stage: ModelStage,
+    /// A stop that waits in the connection.
+    pub(crate) has_order: bool,
+    pub(crate) kill: ModelKill,
+    /// The first cause that came before the leader had ended.
+    pub(crate) cause: Option<ModelCause>,
+    /// The input that the job has not read.
+    pub(crate) input: u8,
+    /// The number of signals that were sent because of a stop.
+    pub(crate) stop_signals: u8,
+    /// The keeper that forked it is gone.
+    pub(crate) is_orphan: bool,
+}
+
+/// Everything of a job that exists outside the memory of the server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct ModelJob {
     /// The request that it came from.
     pub(crate) request: u8,
     /// It got a slot when the server took the request; otherwise it waits for one.
     pub(crate) starts_at_once: bool,
-    pub(crate) process: Option<ModelProcess>,
-    /// The present server created the process; a process of an earlier one is the keeper's child.
-    pub(crate) is_child_of_server: bool,
+    pub(crate) shim: Option<ModelShim>,
+    pub(crate) leader: ModelLeader,
+    /// A process of the job that outlives the leader is alive.
+    pub(crate) has_leftover: bool,
+    /// The deadline came while the leader was alive, and nothing was ending it.
+    pub(crate) is_late: bool,
+    /// The number of bytes of input that the job has read.
+    pub(crate) read: u8,
     pub(crate) written: u8,
     pub(crate) pipe: u8,
     pub(crate) file: u8,
     pub(crate) is_file_removed: bool,
+}
+
+/// The progress of a client's request to stop its job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(crate) enum ModelStop {
+    #[default]
+    NotSent,
+    /// The server has not answered. A crash ends that, and the client gives up.
+    Sent,
+    Acked,
+    GivenUp,
 }
 
 /// The client's knowledge of one request.
@@ -67,6 +136,7 @@ pub(crate) struct ModelRequest {
     /// A crash came before the answer, and the request has no key to repeat it by.
     pub(crate) is_given_up: bool,
     pub(crate) was_shown_running: bool,
+    pub(crate) stop: ModelStop,
     pub(crate) bytes_seen: u8,
     pub(crate) ending_seen: Option<ModelEnding>,
 }
@@ -79,15 +149,17 @@ pub(crate) enum ModelPhase {
     Accepted,
     /// `queued` is in the journal.
     Queued,
-    /// `starting` is in the journal.
+    /// `starting` is in the journal, and the keeper was not asked for the shim.
     Starting,
-    /// The process exists; the keeper does not know it.
-    Created,
-    Registered,
-    /// `started` is in the journal; `taken` bytes are in the memory of the server alone.
+    /// The start failed before the keeper was asked for the shim.
+    Refused,
+    /// `starting` is in the journal, and the server waits for the shim's word.
+    Asked,
+    /// The shim has started the leader; `taken` bytes are in the memory of the server alone. `ending` is
+    /// what the shim says of the leader's end.
     Running {
         taken: u8,
-        exit: Option<u8>,
+        ending: Option<ModelEnding>,
     },
     /// `ended` is in the journal.
     Ended {
@@ -102,12 +174,20 @@ pub(crate) struct ModelServer {
     pub(crate) jobs: BTreeMap<Number, ModelPhase>,
     /// The jobs that wait for a slot, the next one first.
     pub(crate) queue: Vec<Number>,
+    /// The stops that were neither ordered nor recorded as an ending.
+    pub(crate) stops: BTreeSet<Number>,
+    /// The input that a broken design has not given to the shim.
+    pub(crate) input: BTreeMap<Number, u8>,
+    /// The jobs of which a broken design misses the shim's next word.
+    pub(crate) deaf: BTreeSet<Number>,
+    /// Another server is to take over: no job is accepted, started or stopped.
+    pub(crate) is_handing_over: bool,
 }
 
-/// The keeper: per held job the exit status, once the keeper has reaped its leader.
+/// The keeper: the jobs whose shims it holds for the next server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(crate) struct ModelKeeper {
-    pub(crate) held: BTreeMap<Number, Option<u8>>,
+    pub(crate) held: BTreeSet<Number>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -117,49 +197,160 @@ pub(crate) struct World {
     pub(crate) journal: Vec<ModelRecord>,
     pub(crate) server: Option<ModelServer>,
     pub(crate) keeper: Option<ModelKeeper>,
-    /// Requests in the order in which their processes were created.
+    /// Requests in the order in which the keeper was asked for their shims.
     pub(crate) created: Vec<u8>,
-    /// A process runs for a job of which the journal has no record.
+    /// A shim lives on for a job that no server knows.
     pub(crate) has_stray: bool,
     pub(crate) server_crashes: u8,
     pub(crate) keeper_crashes: u8,
+    pub(crate) shim_crashes: u8,
+    pub(crate) upgrades: u8,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ModelStep {
+    Server(ServerStep),
+    Outside(OutsideStep),
+    Life(LifeStep),
+}
+
+/// A step of the server, or of a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ServerStep {
     Receive(u8),
     WriteAccepted(Number),
     WriteQueued(Number),
     Ack(u8),
     WriteStarting(Number),
-    Create(Number),
-    Register(Number),
-    WriteStarted(Number),
+    AskForShim(Number),
+    RefuseStart(Number),
+    HearStart(Number),
+    HearFailure(Number),
     ShowRunning(Number),
-    JobWrites(Number),
-    JobExits(Number),
+    SendInput(Number),
     Splice(Number),
     Read(Number),
     WriteFile(Number),
     Publish(Number),
-    PeekStatus(Number),
+    HearEnd(Number),
+    HearShimLost(Number),
+    StopLate(Number),
     WriteEnded(Number),
     ShowEnding(Number),
     Release(Number),
     WriteFreed(Number),
     RemoveFile(Number),
-    KeeperReaps(Number),
-    KeeperEndsUnknown(Number),
+    SendStop(u8),
+    GiveStop(Number),
+    AckStop(u8),
+}
+
+/// A step of the keeper, of a shim or of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OutsideStep {
+    KeeperForks(Number),
+    KeeperKillsStrays(Number),
+    ShimStartsLeader(Number),
+    ShimFailsToStart(Number),
+    ShimTakesStop(Number),
+    ShimKills(Number),
+    TimeIsUp(Number),
+    JobReads(Number),
+    JobWrites(Number),
+    LeaderExits(Number),
+    LeftoverExits(Number),
+}
+
+/// The start or the end of a server, a keeper or a shim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LifeStep {
+    ShimCrash(Number),
     ServerCrash,
     KeeperCrash,
+    ShimsEndWithKeeper,
+    BeginHandOver,
+    HandOver,
     ServerEndsWithKeeper,
     KeeperRestartsServer,
     NextStart,
 }
 
-/// The exit code with which the process of a job really ends.
+/// The exit code with which the leader of a job really ends.
 pub(crate) const fn true_code(number: Number) -> u8 {
     10 + number
+}
+
+impl ModelShim {
+    /// Returns a shim that the keeper was asked for, with this much input.
+    pub(super) const fn asked(input: u8) -> Self {
+        Self {
+            stage: ModelStage::Asked,
+            has_order: false,
+            kill: ModelKill::NotBegun,
+            cause: None,
+            input,
+            stop_signals: 0,
+            is_orphan: false,
+        }
+    }
+
+    /// `true` if the shim carries out orders, or will.
+    pub(super) const fn is_there(&self) -> bool {
+        match self.stage {
+            ModelStage::Asked | ModelStage::Forked | ModelStage::Failed | ModelStage::Started => {
+                true
+            }
+            ModelStage::Killed | ModelStage::Gone => false,
+        }
+    }
+}
+
+impl ModelJob {
+    pub(super) fn stage(&self) -> Option<ModelStage> {
+        self.shim.map(|shim| shim.stage)
+    }
+
+    /// `true` if a process of the job is alive.
+    pub(crate) fn is_alive(&self) -> bool {
+        self.leader == ModelLeader::Alive || self.has_leftover
+    }
+
+    /// `true` if a process of the job is alive, or will be.
+    pub(crate) fn may_live(&self) -> bool {
+        let may_start = matches!(self.stage(), Some(ModelStage::Asked | ModelStage::Forked));
+        may_start || self.is_alive()
+    }
+
+    /// `true` if the shim says that the tree is over.
+    pub(super) fn is_over(&self, design: &Design) -> bool {
+        let is_left = self.has_leftover && !design.breaks(BrokenRule::EndBeforeEchild);
+        match self.stage() {
+            Some(ModelStage::Failed) => true,
+            Some(ModelStage::Started) => self.leader != ModelLeader::Alive && !is_left,
+            Some(
+                ModelStage::Asked | ModelStage::Forked | ModelStage::Killed | ModelStage::Gone,
+            )
+            | None => false,
+        }
+    }
+
+    /// Returns what the shim says of the leader's end; `None` while the leader has not ended.
+    pub(super) fn reported_ending(&self, design: &Design, number: Number) -> Option<ModelEnding> {
+        if design.breaks(BrokenRule::GuessStatus) && self.leader == ModelLeader::Exited {
+            return Some(ModelEnding::Code(0));
+        }
+        let shim = self.shim.filter(|shim| shim.stage == ModelStage::Started)?;
+        let by_itself = match self.leader {
+            ModelLeader::NotStarted | ModelLeader::Alive => return None,
+            ModelLeader::Exited => ModelEnding::Code(true_code(number)),
+            ModelLeader::Killed => ModelEnding::Signaled,
+        };
+        let cause = shim.cause.filter(|_| !design.breaks(BrokenRule::ForgetCause));
+        Some(cause.map_or(by_itself, |cause| match cause {
+            ModelCause::Stop => ModelEnding::Stopped,
+            ModelCause::Deadline => ModelEnding::TimedOut,
+        }))
+    }
 }
 
 impl World {
@@ -174,6 +365,8 @@ impl World {
             has_stray: false,
             server_crashes: 0,
             keeper_crashes: 0,
+            shim_crashes: 0,
+            upgrades: 0,
         }
     }
 
@@ -183,7 +376,7 @@ impl World {
     }
 
     pub(crate) fn is_held(&self, number: Number) -> bool {
-        self.keeper.as_ref().is_some_and(|keeper| keeper.held.contains_key(&number))
+        self.keeper.as_ref().is_some_and(|keeper| keeper.held.contains(&number))
     }
 
     pub(super) fn is_recorded(&self, wanted: ModelRecord) -> bool {
@@ -196,7 +389,13 @@ impl World {
         )
     }
 
-    fn set_phase(&mut self, number: Number, phase: ModelPhase) {
+    pub(super) fn has_ended_record(&self, number: Number) -> bool {
+        self.journal.iter().any(
+            |record| matches!(record, ModelRecord::Ended { number: known, .. } if *known == number),
+        )
+    }
+
+    pub(super) fn set_phase(&mut self, number: Number, phase: ModelPhase) {
         let Some(server) = &mut self.server else { return };
         server.jobs.insert(number, phase);
         let is_queued = server.queue.contains(&number);
@@ -207,339 +406,34 @@ impl World {
         }
     }
 
-    fn job_mut(&mut self, number: Number) -> &mut ModelJob {
+    pub(super) fn job_mut(&mut self, number: Number) -> &mut ModelJob {
         self.jobs.get_mut(&number).expect("the job exists")
     }
 
-    fn request_mut(&mut self, number: Number) -> &mut ModelRequest {
+    pub(super) fn shim_mut(&mut self, number: Number) -> &mut ModelShim {
+        self.job_mut(number).shim.as_mut().expect("the shim was asked for")
+    }
+
+    pub(super) fn request_of(&self, number: Number) -> ModelRequest {
+        self.requests[usize::from(self.jobs[&number].request)]
+    }
+
+    pub(super) fn request_mut(&mut self, number: Number) -> &mut ModelRequest {
         let request = usize::from(self.jobs[&number].request);
         &mut self.requests[request]
     }
 
-    pub(crate) fn apply(&mut self, design: &Design, step: ModelStep) {
-        match step {
-            ModelStep::Receive(index) => self.receive(design, index),
-            ModelStep::WriteAccepted(number) => self.write_accepted(design, number),
-            ModelStep::WriteQueued(number) => self.write_queued(number),
-            ModelStep::Ack(index) => self.ack(index),
-            ModelStep::WriteStarting(number) => self.write_starting(number),
-            ModelStep::Create(number) => self.create(number),
-            ModelStep::Register(number) => self.register(number),
-            ModelStep::WriteStarted(number) => self.write_started(number),
-            ModelStep::ShowRunning(number) => self.request_mut(number).was_shown_running = true,
-            ModelStep::JobWrites(number) => self.write_byte(number),
-            ModelStep::JobExits(number) => {
-                self.job_mut(number).process = Some(ModelProcess::Zombie)
-            }
-            ModelStep::Splice(number) => self.splice(number),
-            ModelStep::Read(number) => self.read(number),
-            ModelStep::WriteFile(number) => self.write_file(number),
-            ModelStep::Publish(number) => self.publish(design, number),
-            ModelStep::PeekStatus(number) => self.peek_status(design, number),
-            ModelStep::WriteEnded(number) => self.write_ended(number),
-            ModelStep::ShowEnding(number) => self.show_ending(number),
-            ModelStep::Release(number) => self.release(number),
-            ModelStep::WriteFreed(number) => self.write_freed(number),
-            ModelStep::RemoveFile(number) => self.job_mut(number).is_file_removed = true,
-            ModelStep::KeeperReaps(number) => self.reap(number),
-            ModelStep::KeeperEndsUnknown(number) => self.kill(number),
-            ModelStep::ServerCrash => self.crash_server(design),
-            ModelStep::KeeperCrash => self.crash_keeper(),
-            ModelStep::ServerEndsWithKeeper => {
-                self.kill_all();
-                self.drop_server(design);
-            }
-            ModelStep::KeeperRestartsServer => self.restart_server(design),
-            ModelStep::NextStart => self.start_both(design),
-        }
-    }
-
-    /// Takes a request: a known key leads to the known job.
-    fn receive(&mut self, design: &Design, index: u8) {
-        let known = self.journal.iter().find_map(|record| match record {
-            ModelRecord::Accepted { number, key: Some(key) } if *key == index => Some(*number),
-            ModelRecord::Accepted { .. }
-            | ModelRecord::Queued(_)
-            | ModelRecord::Starting(_)
-            | ModelRecord::Started(_)
-            | ModelRecord::Ended { .. }
-            | ModelRecord::Freed(_) => None,
-        });
-        let known = known.or_else(|| {
-            let server = self.server.as_ref()?;
-            let is_it = |number: &Number| self.jobs[number].request == index;
-            server.jobs.keys().copied().filter(|number| !self.is_accepted(*number)).find(is_it)
-        });
-        let number = known.unwrap_or_else(|| {
-            let recorded = self.journal.iter().map(number_of).max();
-            let in_memory = self.server.as_ref().and_then(|it| it.jobs.keys().max().copied());
-            let number = 1 + recorded.max(in_memory).unwrap_or(0);
-            let has_queue = self.server.as_ref().is_some_and(|server| !server.queue.is_empty());
-            let job = ModelJob {
-                request: index,
-                starts_at_once: self.has_free_slot() && !has_queue && !design.is_busy,
-                process: None,
-                is_child_of_server: false,
-                written: 0,
-                pipe: 0,
-                file: 0,
-                is_file_removed: false,
-            };
-            self.jobs.insert(number, job);
-            self.set_phase(number, ModelPhase::Accepting);
-            number
-        });
-        self.requests[usize::from(index)].in_flight = Some(number);
-    }
-
-    fn publish(&mut self, design: &Design, number: Number) {
-        let taken = match self.phase(number) {
-            Some(ModelPhase::Running { taken, .. })
-                if design.breaks(BrokenRule::PublishBeforeFile) =>
-            {
-                taken
-            }
-            Some(_) | None => 0,
+    /// `true` if no job has the only slot.
+    pub(super) fn has_free_slot(&self) -> bool {
+        let has_slot = |(number, phase): (&Number, &ModelPhase)| match phase {
+            ModelPhase::Accepting | ModelPhase::Accepted => self.jobs[number].starts_at_once,
+            ModelPhase::Starting
+            | ModelPhase::Refused
+            | ModelPhase::Asked
+            | ModelPhase::Running { .. } => true,
+            ModelPhase::Queued | ModelPhase::Ended { .. } | ModelPhase::Freed => false,
         };
-        let bytes = self.jobs[&number].file + taken;
-        let request = self.request_mut(number);
-        request.bytes_seen = request.bytes_seen.max(bytes);
-    }
-
-    fn ack(&mut self, index: u8) {
-        let request = &mut self.requests[usize::from(index)];
-        request.acked = request.in_flight.take();
-        let acked = request.acked;
-        let waits = |number: Number| {
-            let phase = self.phase(number);
-            matches!(phase, Some(ModelPhase::Accepted | ModelPhase::Queued))
-                && !self.jobs[&number].starts_at_once
-        };
-        self.requests[usize::from(index)].heard_of_wait = acked.is_some_and(waits);
-    }
-
-    fn write_byte(&mut self, number: Number) {
-        let job = self.job_mut(number);
-        job.written += 1;
-        job.pipe += 1;
-    }
-
-    fn splice(&mut self, number: Number) {
-        let job = self.job_mut(number);
-        job.pipe -= 1;
-        job.file += 1;
-    }
-
-    fn show_ending(&mut self, number: Number) {
-        if let Some(ModelPhase::Ended { ending, .. }) = self.phase(number) {
-            self.request_mut(number).ending_seen = Some(ending);
-        }
-    }
-
-    fn write_accepted(&mut self, design: &Design, number: Number) {
-        let key = self.jobs[&number].request;
-        let is_recorded = design.has_key(key) && !design.breaks(BrokenRule::KeyNotRecorded);
-        let key = is_recorded.then_some(key);
-        self.journal.push(ModelRecord::Accepted { number, key });
-        self.set_phase(number, ModelPhase::Accepted);
-    }
-
-    fn write_queued(&mut self, number: Number) {
-        self.journal.push(ModelRecord::Queued(number));
-        self.set_phase(number, ModelPhase::Queued);
-    }
-
-    fn write_starting(&mut self, number: Number) {
-        self.journal.push(ModelRecord::Starting(number));
-        let phase = match (self.jobs[&number].is_child_of_server, self.is_held(number)) {
-            (false, _) => ModelPhase::Starting,
-            (true, false) => ModelPhase::Created,
-            (true, true) => ModelPhase::Registered,
-        };
-        self.set_phase(number, phase);
-    }
-
-    fn write_started(&mut self, number: Number) {
-        self.journal.push(ModelRecord::Started(number));
-        self.set_phase(number, ModelPhase::Running { taken: 0, exit: None });
-    }
-
-    fn write_ended(&mut self, number: Number) {
-        if let Some(ModelPhase::Running { exit: Some(code), .. }) = self.phase(number) {
-            self.record_ending(number, ModelEnding::Code(code));
-        }
-    }
-
-    fn write_freed(&mut self, number: Number) {
-        self.journal.push(ModelRecord::Freed(number));
-        self.set_phase(number, ModelPhase::Freed);
-    }
-
-    fn record_ending(&mut self, number: Number, ending: ModelEnding) {
-        let bytes = self.jobs[&number].file;
-        self.journal.push(ModelRecord::Ended { number, ending, bytes });
-        let is_released = !self.is_held(number);
-        self.set_phase(number, ModelPhase::Ended { ending, is_released });
-    }
-
-    fn create(&mut self, number: Number) {
-        let request = self.jobs[&number].request;
-        self.created.push(request);
-        let job = self.job_mut(number);
-        job.process = Some(ModelProcess::Running);
-        job.is_child_of_server = true;
-        if matches!(self.phase(number), Some(ModelPhase::Queued | ModelPhase::Starting)) {
-            self.set_phase(number, ModelPhase::Created);
-        }
-    }
-
-    fn register(&mut self, number: Number) {
-        if let Some(keeper) = &mut self.keeper {
-            keeper.held.insert(number, None);
-        }
-        if self.phase(number) == Some(ModelPhase::Created) {
-            self.set_phase(number, ModelPhase::Registered);
-        }
-    }
-
-    fn peek_status(&mut self, design: &Design, number: Number) {
-        let exit = self.status(design, number);
-        if let Some(ModelPhase::Running { taken, .. }) = self.phase(number) {
-            self.set_phase(number, ModelPhase::Running { taken, exit });
-        }
-    }
-
-    fn read(&mut self, number: Number) {
-        if let Some(ModelPhase::Running { taken, exit }) = self.phase(number) {
-            self.job_mut(number).pipe -= 1;
-            self.set_phase(number, ModelPhase::Running { taken: taken + 1, exit });
-        }
-    }
-
-    fn write_file(&mut self, number: Number) {
-        if let Some(ModelPhase::Running { taken, exit }) = self.phase(number) {
-            self.job_mut(number).file += 1;
-            self.set_phase(number, ModelPhase::Running { taken: taken - 1, exit });
-        }
-    }
-
-    fn reap(&mut self, number: Number) {
-        self.job_mut(number).process = Some(ModelProcess::Reaped);
-        if let Some(keeper) = &mut self.keeper {
-            keeper.held.insert(number, Some(true_code(number)));
-        }
-    }
-
-    fn release(&mut self, number: Number) {
-        if let Some(keeper) = &mut self.keeper {
-            keeper.held.remove(&number);
-        }
-        let job = self.job_mut(number);
-        if job.process == Some(ModelProcess::Zombie) {
-            job.process = Some(ModelProcess::Reaped);
-        }
-        if let Some(ModelPhase::Ended { ending, .. }) = self.phase(number) {
-            self.set_phase(number, ModelPhase::Ended { ending, is_released: true });
-        }
-    }
-
-    fn kill(&mut self, number: Number) {
-        let job = self.job_mut(number);
-        if matches!(job.process, Some(ModelProcess::Running | ModelProcess::Zombie)) {
-            job.process = Some(ModelProcess::Killed);
-        }
-    }
-
-    fn kill_all(&mut self) {
-        for number in self.jobs.keys().copied().collect::<Vec<_>>() {
-            self.kill(number);
-        }
-    }
-
-    /// The keeper starts the next server and ends what it adopted without knowing it.
-    fn restart_server(&mut self, design: &Design) {
-        let unknown = self.jobs.keys().copied().filter(|number| !self.is_held(*number));
-        let unknown: Vec<Number> = unknown.collect();
-        if !design.breaks(BrokenRule::LeaveUnregistered) {
-            unknown.into_iter().for_each(|number| self.kill(number));
-            self.has_stray = false;
-        }
-        self.start_server(design);
-    }
-
-    /// Somebody starts a keeper and a server after both have died.
-    fn start_both(&mut self, design: &Design) {
-        if !design.breaks(BrokenRule::NoSweep) {
-            self.kill_all();
-            self.has_stray = false;
-        }
-        self.keeper = Some(ModelKeeper::default());
-        self.start_server(design);
-    }
-
-    fn crash_keeper(&mut self) {
-        self.keeper = None;
-        self.keeper_crashes += 1;
-    }
-
-    fn crash_server(&mut self, design: &Design) {
-        self.server_crashes += 1;
-        self.drop_server(design);
-    }
-
-    /// Ends the server: its memory is gone, and its clients have no answer.
-    fn drop_server(&mut self, design: &Design) {
-        self.server = None;
-        for (index, request) in (0..).zip(&mut self.requests) {
-            let was_in_flight = request.in_flight.take().is_some();
-            request.is_given_up |= was_in_flight && !design.has_key(index);
-        }
-        // A number that nobody heard of and that is not in the journal is free again.
-        let accepted: Vec<Number> = self.journal.iter().map(number_of).collect();
-        let acked: Vec<Number> = self.requests.iter().filter_map(|it| it.acked).collect();
-        let is_known = |number: &Number| accepted.contains(number) || acked.contains(number);
-        let is_stray = |(number, job): (&Number, &ModelJob)| {
-            job.process == Some(ModelProcess::Running)
-                && !is_known(number)
-                && !self.is_held(*number)
-        };
-        self.has_stray |= self.jobs.iter().any(is_stray);
-        self.jobs.retain(|number, _| is_known(number));
-        for job in self.jobs.values_mut() {
-            job.is_child_of_server = false;
-        }
-    }
-
-    /// Starts the next server: it reads the journal and asks the keeper for the jobs it holds.
-    fn start_server(&mut self, design: &Design) {
-        self.server = Some(ModelServer::default());
-        let recovered = recovery::recover(design, &self.journal, |number| self.is_held(number));
-        for (number, job) in recovered {
-            match job {
-                RecoveredJob::Queued => self.set_phase(number, ModelPhase::Queued),
-                RecoveredJob::Kept => {
-                    self.set_phase(number, ModelPhase::Running { taken: 0, exit: None });
-                }
-                RecoveredJob::Lost => self.record_ending(number, ModelEnding::Lost),
-                RecoveredJob::Finished(ending) => {
-                    let is_released = !self.is_held(number);
-                    self.set_phase(number, ModelPhase::Ended { ending, is_released });
-                }
-                RecoveredJob::Freed => self.set_phase(number, ModelPhase::Freed),
-            }
-        }
-        self.end_unrecorded(design);
-    }
-
-    /// Ends the processes that the keeper holds for jobs without a record.
-    fn end_unrecorded(&mut self, design: &Design) {
-        let recorded: Vec<Number> = self.journal.iter().map(number_of).collect();
-        let Some(keeper) = &mut self.keeper else { return };
-        let held = keeper.held.len();
-        keeper.held.retain(|number, _| recorded.contains(number));
-        if design.breaks(BrokenRule::KeepUnrecorded) {
-            self.has_stray |= keeper.held.len() < held;
-        }
+        self.server.as_ref().is_some_and(|server| !server.jobs.iter().any(has_slot))
     }
 }
 

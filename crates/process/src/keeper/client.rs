@@ -287,19 +287,20 @@ impl KeeperClient {
     /// a full one. The caller then exits with [`UPGRADE_EXIT_CODE`](super::UPGRADE_EXIT_CODE). If the
     /// program cannot be started or does not become ready, the keeper starts the present one again.
     ///
-    /// From now on dropping a process, a tree or a scratch directory leaves the job as it is.
-    ///
     /// # Errors
     /// If the keeper is gone: then nothing has changed.
     pub fn request_upgrade(&self, program: &Path) -> io::Result<()> {
         let program = program.as_os_str().as_bytes().to_vec();
-        self.send(&ServerMessage::Upgrade { program }, &[])?;
-        self.connection.handover.set();
-        Ok(())
+        Ok(self.send(&ServerMessage::Upgrade { program }, &[])?)
     }
 
-    /// `true` once [`Self::request_upgrade`] has succeeded: jobs go on in the next server and must
-    /// not be ended.
+    /// From now on dropping a process, a tree or a scratch directory leaves the job as it is: it goes on
+    /// in the next server.
+    pub fn begin_handover(&self) {
+        self.connection.handover.set();
+    }
+
+    /// `true` after [`Self::begin_handover`].
     #[must_use]
     pub fn is_handing_over(&self) -> bool {
         self.connection.handover.is_set()

@@ -865,6 +865,7 @@ impl TestServer {
             "upgrade" => match self.keeper.request_upgrade(Path::new(name)) {
                 Err(error) => error.to_string(),
                 Ok(()) => {
+                    self.keeper.begin_handover();
                     // As a runtime that ends drops everything.
                     self.jobs.clear();
                     drop(self.scratch.take());
