@@ -112,7 +112,7 @@ impl Restorer<'_> {
             (_, process) => self.restore_open(id, spec, status, process),
         };
         let on_end = self.audit_at_end(&handle);
-        Some(RestoredJob { handle, key: accepted.key, on_end, stopped_by: None, stage })
+        Some(RestoredJob { handle, key: accepted.key, on_end, stage })
     }
 
     /// Returns the callback that writes the ending of a finished job to the audit log, if it is
@@ -223,8 +223,7 @@ impl Restorer<'_> {
             guard.set_logged_command(LoggedCommand::new(&accepted.command));
         }
         let on_end = self.admission.audit_at_end();
-        let stopped_by = started_record.and_then(|it| it.stopped_by);
-        Some(RestoredJob { handle, key: accepted.key, on_end, stopped_by, stage })
+        Some(RestoredJob { handle, key: accepted.key, on_end, stage })
     }
 
     /// Restores a job that waits for its turn. It runs in its directory only if the rules of this

@@ -10,8 +10,8 @@ use super::queue::{EnqueueRequest, Retry, SubmitRefusal, TenantBound};
 use super::registry::FreedCause;
 use super::root_supervisor::{Address, SupervisorAddress};
 use crate::ids::{JobId, TenantId};
-use crate::job::{self, JobGuard, JobHandle, StopRequest};
-use crate::outcome::{JobEnding, StopBy};
+use crate::job::{self, JobGuard, JobHandle};
+use crate::outcome::JobEnding;
 use crate::output::{CapSource, LogCompressor, TenantUsage};
 use crate::process::Process;
 use crate::spec::{JobKey, JobKind, JobSpec};
@@ -145,7 +145,7 @@ impl Supervision {
         for (id, at, why) in restored.freed {
             self.registry.freed.note(id, at, why);
         }
-        for RestoredJob { handle, key, on_end, stopped_by, stage } in restored.jobs {
+        for RestoredJob { handle, key, on_end, stage } in restored.jobs {
             self.registry.insert(handle.clone(), key);
             match stage {
                 RestoredStage::Finished if on_end.is_none() => self.record_end(handle.id()),
@@ -159,10 +159,8 @@ impl Supervision {
                     self.watch(handle, on_end);
                 }
                 RestoredStage::Running(guard, process) => {
+                    // If the previous server had begun to stop it, its shim goes on with that.
                     self.resume(&handle, guard, *process, myself).await;
-                    if let Some(by) = stopped_by {
-                        handle.stop(StopRequest { by, signal: None, grace: None });
-                    }
                     self.watch(handle, on_end);
                 }
             }
@@ -207,8 +205,6 @@ pub struct RestoredJob {
     pub key: Option<JobKey>,
     /// The action when the job has ended; `None` if it was carried out.
     pub on_end: Option<OnJobEnd>,
-    /// The origin of a stop that the previous server had begun.
-    pub stopped_by: Option<StopBy>,
     pub stage: RestoredStage,
 }
 
