@@ -159,6 +159,7 @@ impl Supervision {
                     self.watch(handle, on_end);
                 }
                 RestoredStage::Running(guard, process) => {
+                    // If the previous server had begun to stop it, its shim goes on with that.
                     self.resume(&handle, guard, *process, myself).await;
                     self.watch(handle, on_end);
                 }

@@ -7,7 +7,7 @@ use std::process::Output;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Launch, Sandbox, output_of, run_program, text};
+use crate::harness::{Launch, Sandbox, output_of, run_program, tested_program, text};
 
 /// The words of all clients, with their files below the home directory.
 const CLIENTS: [(&str, &str); 11] = [
@@ -84,9 +84,10 @@ fn every_client_is_installed_checked_and_taken_back() {
     let words: Vec<&str> = CLIENTS.iter().map(|(client, _)| *client).collect();
     let said = installed(&sandbox, &words);
     assert_eq!(said.matches("answers with 6 tools").count(), CLIENTS.len(), "{said}");
+    let program = tested_program().display().to_string();
     for (client, file) in CLIENTS {
         let content = read(&home(&sandbox).join(file));
-        assert!(content.contains(env!("CARGO_BIN_EXE_shellyard")), "{client}: {content}");
+        assert!(content.contains(&program), "{client}: {content}");
         assert!(content.contains("/usr/local/sbin:/usr/local/bin"), "{client}: {content}");
     }
     let first = snapshot(&home(&sandbox));
@@ -278,7 +279,7 @@ fn the_entry_of_another_program_is_replaced_and_removed_only_by_force() {
         assert_eq!(read(&backup), original);
         let parsed: Value = serde_json::from_str(&read(&file)).expect("JSON");
         let entry = parsed["mcpServers"]["shellyard"].as_object().expect("an entry");
-        assert_eq!(entry["command"], env!("CARGO_BIN_EXE_shellyard"));
+        assert_eq!(entry["command"], tested_program().display().to_string());
         assert!(!entry.contains_key("cwd") && !entry.contains_key("url"), "{parsed}");
         let again = installed(&sandbox, &["cursor"]);
         assert!(again.contains("already installed"), "{again}");

@@ -14,7 +14,8 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::harness::{
-    Launch, Marker, Sandbox, TestServer, eventually, eventually_some, output_of, text,
+    Launch, Marker, Sandbox, TestServer, eventually, eventually_some, output_of, tested_program,
+    text,
 };
 
 /// The share of the last ten seconds that somebody waited for a processor; nothing where this host
@@ -156,7 +157,7 @@ fn without_psi(sandbox: &Sandbox, arguments: &str) -> Command {
         plain.args(arguments.split(' '));
         return plain;
     }
-    let program = env!("CARGO_BIN_EXE_shellyard");
+    let program = tested_program().display().to_string();
     let script = format!("mount -t tmpfs tmpfs /proc/pressure && exec {program} {arguments}");
     let environment = plain.get_envs().filter_map(|(name, value)| Some((name, value?)));
     let mut hidden = Command::new("unshare");

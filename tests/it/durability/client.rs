@@ -2,12 +2,13 @@
 
 use std::io::{self, Read as _, Write as _};
 use std::net::TcpStream;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::harness::{DEADLINE, Era, HttpLink, Reply, bytes_of};
+use crate::harness::{DEADLINE, Era, HttpLink, HttpRequest, Reply, bytes_of};
 
 /// The pause before a call is repeated.
 const PAUSE: Duration = Duration::from_millis(30);
@@ -16,10 +17,29 @@ const PAUSE: Duration = Duration::from_millis(30);
 const RETRYABLE: [&str; 5] =
     ["server_lost", "server_unreachable", "interrupted", "draining", "shutting_down"];
 
+/// The address of a server. It changes when another keeper starts.
+#[derive(Debug, Clone)]
+pub(super) struct ServerAddress(Arc<Mutex<String>>);
+
+impl ServerAddress {
+    pub(super) fn new(address: &str) -> Self {
+        Self(Arc::new(Mutex::new(address.to_owned())))
+    }
+
+    pub(super) fn set(&self, address: &str) {
+        address.clone_into(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn get(&self) -> String {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
 /// A client of an HTTP server that may die at any moment.
 #[derive(Debug, Clone)]
 pub(super) struct DurableClient {
     link: HttpLink,
+    address: ServerAddress,
     next_id: u64,
     /// Calls that got no answer, or an error that asks for a repetition.
     pub(super) repeated: u64,
@@ -27,9 +47,13 @@ pub(super) struct DurableClient {
 
 impl DurableClient {
     pub(super) fn new(address: &str) -> Self {
-        let mut link = HttpLink::new(Era::Modern);
-        link.connect_to(address.to_owned());
-        Self { link, next_id: 0, repeated: 0 }
+        Self::following(&ServerAddress::new(address))
+    }
+
+    /// Creates a client that finds the server where this says, at any time.
+    pub(super) fn following(address: &ServerAddress) -> Self {
+        let (link, address) = (HttpLink::new(Era::Modern), address.clone());
+        Self { link, address, next_id: 0, repeated: 0 }
     }
 
     /// Calls a tool once; an error means that nobody knows whether the call had an effect.
@@ -37,18 +61,49 @@ impl DurableClient {
         self.next_id += 1;
         let params = json!({"name": tool, "arguments": arguments});
         let message = Era::Modern.request(self.next_id, "tools/call", params);
-        let request = self.link.request(&message);
-        let mut head = format!("POST {} HTTP/1.1\r\nHost: localhost\r\n", request.path);
+        find_answer(&self.exchange(&self.link.request(&message))?, self.next_id).map(Reply)
+    }
+
+    /// Sends a request once, and returns the whole answer as text.
+    fn exchange(&self, request: &HttpRequest) -> io::Result<String> {
+        let (method, path) = (request.method, &request.path);
+        let mut head = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n");
         for (name, value) in &request.headers {
             head += &format!("{name}: {value}\r\n");
         }
         head += &format!("Connection: close\r\nContent-Length: {}\r\n\r\n", request.body.len());
-        let mut stream = TcpStream::connect(self.link.address())?;
+        let mut stream = TcpStream::connect(self.address.get())?;
         stream.set_read_timeout(Some(DEADLINE))?;
         stream.write_all(&[head.as_bytes(), &request.body].concat())?;
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer)?;
-        find_answer(&String::from_utf8_lossy(&answer), self.next_id).map(Reply)
+        Ok(String::from_utf8_lossy(&answer).into_owned())
+    }
+
+    /// Sends a request to the API until a server answers it with this status; returns the body. The
+    /// request must be one that can be repeated.
+    #[track_caller]
+    pub(super) fn request_api(&mut self, request: &HttpRequest, status: u16) -> Value {
+        let deadline = Instant::now() + DEADLINE;
+        loop {
+            let answer = self.exchange(request);
+            match answer.as_deref().map(parse_api_answer) {
+                Ok(Some((found, body))) if found == status => return body,
+                // The server ends, or ended before it could answer.
+                Ok(None | Some((503, _))) | Err(_) => {}
+                Ok(Some(other)) => panic!("{} {}: {other:?}", request.method, request.path),
+            }
+            assert!(Instant::now() < deadline, "{} {}: {answer:?}", request.method, request.path);
+            self.repeated += 1;
+            thread::sleep(PAUSE);
+        }
+    }
+
+    /// Stops a job over the API, which answers once the stop has begun.
+    #[track_caller]
+    pub(super) fn stop(&mut self, job: u64, grace_s: f64) -> Value {
+        let path = format!("/api/v1/jobs/{job}/stop");
+        self.request_api(&HttpRequest::post(&path, &json!({"grace_s": grace_s})), 200)
     }
 
     /// Calls a tool until there is an answer. The call must be one that can be repeated.
@@ -73,7 +128,12 @@ impl DurableClient {
         let arguments = json!({
             "job": job, "view": "raw", "cursor": format!("bytes:{from}"), "max_bytes": 256 * 1024,
         });
-        let page = self.call("read_output", &arguments).ok().structured().clone();
+        let mut reply = self.call("read_output", &arguments);
+        // The ending of such a job is an error of every call about it.
+        if reply["outcome"] != "failed_to_start" {
+            reply = reply.ok();
+        }
+        let page = reply.structured().clone();
         let bytes = bytes_of(&page);
         (page, bytes)
     }
@@ -122,6 +182,13 @@ fn is_retryable(reply: &Reply) -> bool {
     let code = error["data"]["code"].as_str().or_else(|| structured["error_code"].as_str());
     let is_marked = error["data"]["retryable"] == true || structured["retryable"] == true;
     is_marked || (reply.is_error() && code.is_some_and(|code| RETRYABLE.contains(&code)))
+}
+
+/// Parses the status and the JSON of an answer of the API; `None` if it is not complete.
+fn parse_api_answer(answer: &str) -> Option<(u16, Value)> {
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    let status = head.split(' ').nth(1)?.parse().ok()?;
+    Some((status, serde_json::from_str(body).ok()?))
 }
 
 /// Finds the JSON-RPC answer in an HTTP response: a JSON body, or events.

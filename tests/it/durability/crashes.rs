@@ -1,4 +1,4 @@
-//! SIGKILL of the server at random moments, under load.
+//! SIGKILL of the server and of the keeper at random moments, under load.
 
 use std::path::Path;
 
@@ -13,6 +13,9 @@ use crate::harness::{Era, Launch, Sandbox, TestServer, private_dir, run_program,
 const CRASHES_PER_KEEPER: u64 = 4;
 /// The servers that use one data directory, one after another.
 const SERVERS_PER_DIRECTORY: u64 = 3;
+/// The keepers that die during one run of the load, and the runs on one data directory.
+const KEEPER_KILLS_PER_RUN: u64 = 3;
+const RUNS_PER_DIRECTORY: u64 = 3;
 
 /// Starts a server with few slots, so that jobs queue.
 #[track_caller]
@@ -45,6 +48,31 @@ fn check_audit_log(data: &Path) {
     let said = format!("{}{}", text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{said}");
     assert!(!said.contains("without an ending"), "the next start writes missing endings: {said}");
+}
+
+#[test]
+fn a_keeper_that_is_killed_again_and_again_loses_only_what_ran_and_says_so() {
+    let mut left = number_from_environment("SHELLYARD_KEEPER_KILLS").unwrap_or(3);
+    let mut random = Random::from_environment();
+    while left > 0 {
+        let data = private_dir();
+        let mut load = Load::new(Random::new(random.next()));
+        let before = left;
+        for _ in 0..RUNS_PER_DIRECTORY {
+            let times = left.min(KEEPER_KILLS_PER_RUN);
+            left -= times;
+            let server = start_loaded(data.path());
+            let mut last = load.run_without_keepers(server, times, || start_loaded(data.path()));
+            check_server(&mut last, &load);
+            end_server(last, &mut load);
+        }
+        let mut last = start_loaded(data.path());
+        check_server(&mut last, &load);
+        end_server(last, &mut load);
+        check_audit_log(data.path());
+        load.report(&format!("{} dead keepers", before - left));
+        assert!(load.lost() <= before - left, "a crash catches at most the job that it starts");
+    }
 }
 
 #[test]

@@ -6,7 +6,10 @@ use std::thread;
 use rustix::process::Signal;
 
 use super::random::Random;
-use crate::harness::{Sandbox, TestServer, eventually_some, output_of, pid_in, signal, text};
+use crate::harness::{
+    Sandbox, TestServer, children_of, eventually, eventually_some, is_alive, output_of, pid_in,
+    signal, text,
+};
 
 /// A way to end the server while it works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +68,26 @@ pub(super) fn upgrade(data: &Path) {
     command.args(["upgrade", "--data-dir"]).arg(data);
     let output = output_of(command, "");
     assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+}
+
+/// Kills the keeper, half of the times right after a crash of its server, and waits until both and all
+/// shims have ended.
+#[track_caller]
+pub(super) fn kill_keeper(mut server: TestServer, random: &mut Random) {
+    let mut below = children_of(server.pid());
+    if random.below(2) == 0 {
+        let inner = i32::try_from(server.server_pid()).expect("a pid fits");
+        signal(inner, Signal::KILL);
+        thread::sleep(random.millis(0, 60));
+        // It cannot start another server between these two.
+        server.signal(Signal::STOP);
+        below = children_of(server.pid());
+    }
+    server.signal(Signal::KILL);
+    server.wait_exit();
+    for pid in below {
+        eventually("everything below the keeper has ended", || !is_alive(pid));
+    }
 }
 
 /// Kills the server and waits for the next one.

@@ -4,7 +4,9 @@ use rustix::process::Signal;
 
 use super::client::DurableClient;
 use super::disturbance::crash;
-use crate::harness::{Launch, Marker, TestServer, eventually, private_dir};
+use crate::harness::{
+    HttpConnection, HttpRequest, Launch, Marker, TestServer, eventually, is_alive, private_dir,
+};
 
 /// Starts a job whose processes left its session.
 #[track_caller]
@@ -24,11 +26,6 @@ fn check_next(server: &mut TestServer, ended: u64, outcomes: &[&str], finished: 
     assert!(outcomes.contains(&outcome), "{status}");
     assert_eq!(client.read_all(finished).1, b"kept\n");
     server.assert_alive();
-}
-
-fn is_alive(pid: u32) -> bool {
-    std::fs::read_to_string(format!("/proc/{pid}/stat"))
-        .is_ok_and(|stat| !stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z')))
 }
 
 #[test]
@@ -69,4 +66,41 @@ fn all_jobs_end_when_both_are_killed_and_the_next_server_says_so() {
         let mut next = Launch::http().structured().data(data.path()).start();
         check_next(&mut next, job, &["lost"], finished);
     }
+}
+
+#[test]
+fn signals_that_the_keeper_does_not_use_end_nothing_and_sigterm_drains() {
+    let mut server = Launch::http().structured().config("[server]\ndrain_s = 200\n").start();
+    let job = server.start("echo up; while [ ! -e gate ]; do sleep 0.05; done; exit 5");
+    server.wait_written(job, 3);
+    let inner = server.server_pid();
+    let unused = [
+        Signal::USR1,
+        Signal::ALARM,
+        Signal::IO,
+        Signal::VTALARM,
+        Signal::PROF,
+        Signal::XCPU,
+        Signal::XFSZ,
+        Signal::SYS,
+        Signal::PIPE,
+        Signal::TTIN,
+        Signal::TSTP,
+        Signal::WINCH,
+    ];
+    for wanted in unused {
+        server.signal(wanted);
+        assert_eq!(server.run(&format!("echo after {wanted:?}"))["exit_code"], 0);
+    }
+    assert_eq!(server.server_pid(), inner, "the server is the same");
+    server.signal(Signal::TERM);
+    eventually("it drains", || {
+        let mut connection = HttpConnection::open(server.http().address());
+        connection.send(&HttpRequest::get("/readyz"));
+        connection.answer().status == 503
+    });
+    let mut client = DurableClient::new(server.http().address());
+    assert_eq!(client.status(job)["state"], "running", "it has its time");
+    std::fs::write(server.work().join("gate"), "").expect("the gate opens");
+    assert!(server.wait_exit().success());
 }

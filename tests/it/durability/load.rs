@@ -3,16 +3,18 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::client::DurableClient;
-use super::disturbance::{Disturbance, Victim};
+use super::client::{DurableClient, ServerAddress};
+use super::disturbance::{Disturbance, Victim, kill_keeper};
 use super::random::Random;
-use super::workload::{Work, WorkKind};
-use crate::harness::{DEADLINE, Marker, Sandbox};
+use super::workload::{STOP_GRACE_S, Work, WorkKind};
+use crate::harness::{DEADLINE, Marker, Sandbox, TestServer};
 
 /// Jobs that are unfinished at the same time; more are than have slots.
 const MOST_OPEN: usize = 14;
@@ -29,6 +31,10 @@ struct WorkRecord {
     /// The bytes that replies have shown, from the start of the log.
     seen: Vec<u8>,
     was_running: bool,
+    /// `true` once a server has answered that it stops the job.
+    is_stopped: bool,
+    /// The phase of the keepers in which the job was submitted.
+    keeper_phase: u64,
     /// The outcome and the exit code, once a reply has shown them.
     ending: Option<(String, Option<u64>)>,
 }
@@ -37,19 +43,35 @@ struct WorkRecord {
 #[derive(Debug)]
 pub(super) struct Load {
     place: Sandbox,
-    marker: Marker,
+    marker: Arc<Marker>,
     random: Random,
     records: BTreeMap<u64, WorkRecord>,
     next_id: u64,
     /// The id at which the present run stops submitting.
     last_id: u64,
+    /// Jobs that were lost while a server began to start them.
     lost: u64,
+    /// Jobs that ended with their keeper.
+    ended_with_keeper: u64,
+    /// Twice the number of keepers that have died; odd while one is being killed.
+    keeper_phase: Arc<AtomicU64>,
+    began: Instant,
 }
 
 impl Load {
     pub(super) fn new(random: Random) -> Self {
-        let (place, marker) = (Sandbox::new(), Marker::new());
-        Self { place, marker, random, records: BTreeMap::new(), next_id: 1, last_id: 1, lost: 0 }
+        Self {
+            place: Sandbox::new(),
+            marker: Arc::new(Marker::new()),
+            random,
+            records: BTreeMap::new(),
+            next_id: 1,
+            last_id: 1,
+            lost: 0,
+            ended_with_keeper: 0,
+            keeper_phase: Arc::default(),
+            began: Instant::now(),
+        }
     }
 
     /// The file to which each job adds a line when it runs.
@@ -60,17 +82,54 @@ impl Load {
     /// Works while the server is ended so many times, and then until every job has ended.
     #[track_caller]
     pub(super) fn run(&mut self, address: &str, victim: &Victim, how: Disturbance, times: u64) {
-        let mut client = DurableClient::new(address);
+        let address = ServerAddress::new(address);
+        self.work_during(&address, |random| victim.disturb(how, times, random));
+    }
+
+    /// Works while the keeper is killed so many times, each time with another server after it, and then
+    /// until every job has ended. Returns the last server.
+    #[track_caller]
+    pub(super) fn run_without_keepers(
+        &mut self,
+        mut server: TestServer,
+        times: u64,
+        start: impl Fn() -> TestServer + Send + Sync,
+    ) -> TestServer {
+        let address = ServerAddress::new(server.http().address());
+        let (phase, marker) = (Arc::clone(&self.keeper_phase), Arc::clone(&self.marker));
+        self.work_during(&address, |random| {
+            for _ in 0..times {
+                thread::sleep(random.millis(100, 1_800));
+                phase.fetch_add(1, Ordering::SeqCst);
+                kill_keeper(server, random);
+                marker.wait_gone();
+                phase.fetch_add(1, Ordering::SeqCst);
+                server = start();
+                address.set(server.http().address());
+            }
+            server
+        })
+    }
+
+    /// Works while something else happens, and then until every job has ended.
+    #[track_caller]
+    fn work_during<T: Send>(
+        &mut self,
+        address: &ServerAddress,
+        disturb: impl FnOnce(&mut Random) -> T + Send,
+    ) -> T {
+        let mut client = DurableClient::following(address);
         let mut random = Random::new(self.random.next());
         self.last_id = self.next_id + JOBS_PER_RUN;
-        thread::scope(|scope| {
-            let ends = scope.spawn(move || victim.disturb(how, times, &mut random));
+        let result = thread::scope(|scope| {
+            let ends = scope.spawn(move || disturb(&mut random));
             while !ends.is_finished() {
                 self.step(&mut client);
             }
-            ends.join().expect("the server came back each time");
+            ends.join().expect("a server came back each time")
         });
         self.finish(&mut client);
+        result
     }
 
     /// Submits a job or looks at one.
@@ -103,8 +162,12 @@ impl Load {
         let work = Work::new(self.next_id, kind, &mut self.random);
         self.next_id += 1;
         let arguments = work.arguments(&self.runs(), &self.marker);
+        let keeper_phase = self.keeper_phase();
         // The key makes it safe to send the request again.
-        let reply = client.call("run_command", &arguments).ok();
+        let mut reply = client.call("run_command", &arguments);
+        if !self.has_keeper_died_since(keeper_phase) {
+            reply = reply.ok();
+        }
         let job = reply.job();
         let taken = self.records.values().find(|it| it.job == job);
         assert!(taken.is_none(), "number {job} was given out twice: {taken:?}");
@@ -112,11 +175,23 @@ impl Load {
         if let Some(line) = work.input() {
             send_line(client, job, &line);
         }
-        let record = WorkRecord { work, job, seen: Vec::new(), was_running, ending: None };
+        let (seen, ending) = (Vec::new(), None);
+        let is_stopped = false;
+        let record = WorkRecord { work, job, seen, was_running, is_stopped, keeper_phase, ending };
         self.records.insert(record.work.id, record);
     }
 
-    /// Reads the next page of a job's log, and its state.
+    fn keeper_phase(&self) -> u64 {
+        self.keeper_phase.load(Ordering::SeqCst)
+    }
+
+    /// `true` if jobs of this phase may have ended with their keeper.
+    fn has_keeper_died_since(&self, phase: u64) -> bool {
+        let now = self.keeper_phase();
+        now != phase || now % 2 == 1
+    }
+
+    /// Reads the next page of a job's log, and its state; stops the job if that is its kind.
     #[track_caller]
     fn poll(&mut self, client: &mut DurableClient, id: u64) {
         let record = self.records.get_mut(&id).expect("a known job");
@@ -128,26 +203,55 @@ impl Load {
         if page["state"] == "finished" && page["end"] != "more" {
             let outcome = page["outcome"].as_str().expect("an outcome").to_owned();
             record.ending = Some((outcome, page["exit_code"].as_u64()));
-            self.lost += self.check_ending(id, &page);
+            match self.check_ending(id, &page) {
+                Loss::None => {}
+                Loss::AtStart => self.lost += 1,
+                Loss::WithKeeper => self.ended_with_keeper += 1,
+            }
+        } else if !record.is_stopped && record.work.is_to_be_stopped(&record.seen) {
+            client.stop(record.job, STOP_GRACE_S);
+            record.is_stopped = true;
         }
     }
 
-    /// Checks the ending of a job that ends by itself; the number of jobs that were lost: 0 or 1.
+    /// Checks the ending of a job.
     #[track_caller]
-    fn check_ending(&self, id: u64, page: &Value) -> u64 {
+    fn check_ending(&self, id: u64, page: &Value) -> Loss {
         let record = &self.records[&id];
         let (outcome, code) = record.ending.as_ref().expect("it has ended");
         let runs = self.runs_of(id);
-        if outcome == "lost" {
-            // The server died while it created the process.
-            assert!(!record.was_running, "a running job was lost: {record:?} {page}");
+        let loss = self.find_loss(record, page);
+        if loss != Loss::None {
             assert!(runs <= 1, "it ran {runs} times: {record:?}");
-            return 1;
+            return loss;
         }
-        assert_eq!((outcome.as_str(), *code), ("exited", Some(record.work.true_code())), "{page}");
+        let true_ending = record.work.true_ending();
+        assert_eq!((outcome.as_str(), *code), true_ending, "{record:?} {page}");
         assert_eq!(runs, 1, "{record:?}");
         record.work.check_output(&record.seen, page);
-        0
+        loss
+    }
+
+    /// Returns the reason for which a job has not ended as it would have by itself.
+    #[track_caller]
+    fn find_loss(&self, record: &WorkRecord, status: &Value) -> Loss {
+        let is_lost = status["outcome"] == "lost";
+        let is_not_run = status["outcome"] == "failed_to_start";
+        assert!(!is_not_run || self.runs_of(record.work.id) == 0, "it ran: {record:?} {status}");
+        if is_lost || is_not_run {
+            let why = status["error"].as_str().unwrap_or_default();
+            assert!(!why.is_empty(), "it says why: {status}");
+        }
+        if self.has_keeper_died_since(record.keeper_phase)
+            && (is_lost
+                || is_not_run
+                || status["outcome"] == "stopped" && status["stopped_by"] != "client")
+        {
+            return Loss::WithKeeper;
+        }
+        // The server died while it created the process.
+        assert!(!is_lost || !record.was_running, "a running job was lost: {record:?} {status}");
+        if is_lost { Loss::AtStart } else { Loss::None }
     }
 
     fn runs_of(&self, id: u64) -> usize {
@@ -164,15 +268,23 @@ impl Load {
             assert!(Instant::now() < deadline, "it never ends: {:?}", self.records[&id]);
             thread::sleep(Duration::from_millis(10));
         }
-        let sleepers = self.records.values_mut().filter(|it| !it.work.ends());
-        for record in sleepers.filter(|it| it.ending.is_none()) {
+        let mut gone = Vec::new();
+        let sleepers = self.records.iter().filter(|(_, it)| !it.work.ends());
+        for (id, record) in sleepers.filter(|(_, it)| it.ending.is_none()) {
             let status = client.status(record.job);
             if status["state"] != "running" {
-                let is_lost = status["outcome"] == "lost" && !record.was_running;
-                assert!(is_lost, "nothing has ended it: {record:?} {status}");
-                record.ending = Some(("lost".to_owned(), None));
-                self.lost += 1;
+                gone.push((*id, status));
             }
+        }
+        for (id, status) in gone {
+            match self.find_loss(&self.records[&id], &status) {
+                Loss::None => panic!("nothing has ended it: {:?} {status}", self.records[&id]),
+                Loss::AtStart => self.lost += 1,
+                Loss::WithKeeper => self.ended_with_keeper += 1,
+            }
+            let outcome = status["outcome"].as_str().expect("an outcome").to_owned();
+            let record = self.records.get_mut(&id).expect("a known job");
+            record.ending = Some((outcome, None));
         }
     }
 
@@ -214,13 +326,29 @@ impl Load {
     /// Prints the figures of the run.
     pub(super) fn report(&self, what: &str) {
         let bytes: usize = self.records.values().map(|it| it.seen.len()).sum();
-        println!("{what}: {} jobs, {bytes} bytes, {} lost", self.records.len(), self.lost);
+        println!(
+            "{what} in {} s: {} jobs, {bytes} bytes, {} lost at their start, {} ended with their keeper",
+            self.began.elapsed().as_secs(),
+            self.records.len(),
+            self.lost,
+            self.ended_with_keeper
+        );
     }
 
     /// The number of jobs that a crash has caught while their process was being created.
     pub(super) const fn lost(&self) -> u64 {
         self.lost
     }
+}
+
+/// The reason for which a job has not ended as it would have by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Loss {
+    None,
+    /// The server died while it created the process.
+    AtStart,
+    /// The keeper died while the job was not over.
+    WithKeeper,
 }
 
 /// Sends a line and the end of the input. Without an answer nobody knows whether it arrived, so the

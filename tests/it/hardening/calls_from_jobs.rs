@@ -7,7 +7,9 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 
 use super::{refused, run_command};
-use crate::harness::{Era, HttpRequest, Launch, Marker, Reply, TestServer, eventually_some, token};
+use crate::harness::{
+    Era, HttpRequest, Launch, Marker, Reply, TestServer, eventually_some, tested_program, token,
+};
 
 const CALLER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/hardening/caller.py");
 
@@ -215,7 +217,7 @@ fn as_user_of(pid: u32, script: &str) -> Command {
 #[test]
 fn the_command_line_and_the_proxy_report_the_refusal_inside_a_job() {
     let mut called = CalledServer::start(Launch::http(), "");
-    let program = env!("CARGO_BIN_EXE_shellyard");
+    let program = tested_program().display().to_string();
     let data = called.server.sandbox().data().display().to_string();
     let url = format!("http://{}", called.server.http().address());
     for server in [format!("--data-dir {data}"), format!("--connect {url}")] {

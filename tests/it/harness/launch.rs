@@ -33,6 +33,13 @@ pub(crate) fn free_port() -> u16 {
     }
 }
 
+/// The program under test: the one of this build, or the one in `SHELLYARD_TEST_PROGRAM`.
+#[expect(clippy::disallowed_methods, reason = "a setting of the tests, not of the product")]
+pub(crate) fn tested_program() -> PathBuf {
+    let named = std::env::var_os("SHELLYARD_TEST_PROGRAM");
+    named.map_or_else(|| env!("CARGO_BIN_EXE_shellyard").into(), PathBuf::from)
+}
+
 /// A temporary directory that can be a data directory: for its owner alone.
 pub(crate) fn private_dir() -> TempDir {
     let mut builder = tempfile::Builder::new();
@@ -93,8 +100,8 @@ impl Sandbox {
     /// The same, started by a program with these words before it.
     pub(crate) fn command_through(&self, words: &[impl AsRef<OsStr>]) -> Command {
         let home = self.root.path().join("home");
-        let program = OsStr::new(env!("CARGO_BIN_EXE_shellyard"));
-        let mut words = words.iter().map(AsRef::as_ref).chain([program]);
+        let program = tested_program();
+        let mut words = words.iter().map(AsRef::as_ref).chain([program.as_os_str()]);
         let mut command = Command::new(words.next().expect("the program at least"));
         command.args(words);
         command.env_clear().env("HOME", &home).env("XDG_CONFIG_HOME", home.join("config"));

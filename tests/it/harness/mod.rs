@@ -20,12 +20,12 @@ mod wire;
 pub(crate) use channel::Trust;
 pub(crate) use http::{HttpConnection, HttpRequest};
 pub(crate) use launch::{
-    Launch, Sandbox, free_port, make_fifo, private_dir, token, without_privileges,
+    Launch, Sandbox, free_port, make_fifo, private_dir, tested_program, token, without_privileges,
 };
 pub(crate) use link::HttpLink;
 pub(crate) use proc::{
-    Marker, SuspendedProcess, children_of, is_zombie, oom_score_of, peak_rss_kib, raise_open_files,
-    rss_kib, signal,
+    Marker, SuspendedProcess, children_of, is_alive, is_zombie, oom_score_of, peak_rss_kib,
+    raise_open_files, rss_kib, signal,
 };
 pub(crate) use program::{output_of, run_program, text};
 pub(crate) use pty::{TerminalProgram, assert_fits, in_terminal};

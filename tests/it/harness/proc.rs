@@ -123,6 +123,12 @@ pub(crate) fn is_zombie(pid: i32) -> bool {
     threads == 1 && state_of(pid).as_deref() == Some("Z")
 }
 
+/// `true` while a process exists and is not a zombie.
+pub(crate) fn is_alive(pid: u32) -> bool {
+    let state = i32::try_from(pid).ok().and_then(state_of);
+    state.is_some_and(|state| state != "Z")
+}
+
 fn state_of(pid: i32) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     Some(stat.rsplit(") ").next()?.split(' ').next()?.to_owned())

@@ -1,10 +1,9 @@
 //! Completions in the real shells, with the jobs and lanes of a running server.
 
-use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::harness::{
-    Era, Launch, Sandbox, TestServer, eventually_some, output_of, run_program, text,
+    Era, Launch, Sandbox, TestServer, eventually_some, output_of, run_program, tested_program, text,
 };
 
 const SHELLS: [&str; 3] = ["bash", "zsh", "fish"];
@@ -18,7 +17,7 @@ fn script(sandbox: &Sandbox, shell: &str) -> std::path::PathBuf {
 
 /// A shell that finds the program under its name.
 fn shell(sandbox: &Sandbox, name: &str) -> Command {
-    let program = Path::new(env!("CARGO_BIN_EXE_shellyard"));
+    let program = tested_program();
     let folder = program.parent().expect("a folder").display();
     let mut command = Command::new(name);
     command.env_clear().env("HOME", sandbox.path()).env("LANG", "C.UTF-8");

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::json;
 
 use super::{scraped, value};
-use crate::harness::{Launch, Marker, TestServer, eventually};
+use crate::harness::{Launch, Marker, TestServer, eventually, tested_program};
 
 const TIERS: [&str; 3] = ["memory", "disk", "compressed"];
 
@@ -139,7 +139,7 @@ fn the_process_is_measured_as_the_system_sees_it() {
         (counted - threads).abs() <= 2.0
     });
     let started = value(&text, "process_start_time_seconds");
-    let built = fs::metadata(env!("CARGO_BIN_EXE_shellyard")).and_then(|data| data.modified());
+    let built = fs::metadata(tested_program()).and_then(|data| data.modified());
     let built = built.expect("a time").duration_since(std::time::UNIX_EPOCH).expect("after 1970");
     assert!(started >= built.as_secs_f64() - 2.0, "{started} before {built:?}");
     let again = scraped(&mut server);
