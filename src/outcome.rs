@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-pub use shellyard_process::{ResourceUsage, StartError};
+pub use shellyard_process::{LivingProcesses, ResourceUsage, StartError};
 
 /// The outcome of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -221,7 +221,7 @@ pub struct JobEnding {
     /// The exit codes of the last pipeline, if bash reported them.
     pub pipeline: Vec<i32>,
     /// Processes of the tree that are still alive: detached on purpose, or not killable.
-    pub survivors: Vec<u32>,
+    pub survivors: LivingProcesses,
     /// Set if the server ended the tree.
     pub kill: Option<KillNote>,
 }
@@ -235,7 +235,7 @@ impl JobEnding {
             at: Instant::now(),
             usage: ResourceUsage::default(),
             pipeline: Vec::new(),
-            survivors: Vec::new(),
+            survivors: LivingProcesses::default(),
             kill: None,
         }
     }

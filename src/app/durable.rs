@@ -123,7 +123,7 @@ fn end_kept_processes(host: &Host) {
         events::unknown_process_ended(&name);
         if let Ok(process) = process {
             // Processes that are left even then are ended with the server.
-            drop(process.tree.kill());
+            let _is_over = process.tree.kill();
             process.tree.release();
         }
     }

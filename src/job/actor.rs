@@ -27,7 +27,8 @@ use super::watchdog::Watch;
 use crate::block_in_place;
 use crate::journal::{JournalError, JournalTicket};
 use crate::outcome::{
-    JobEnding, KillNote, Outcome, ResourceUsage, SIGKILL, SIGTERM, StartError, StopBy,
+    JobEnding, KillNote, LivingProcesses, Outcome, ResourceUsage, SIGKILL, SIGTERM, StartError,
+    StopBy,
 };
 use crate::process::{
     EndCause, EndingNote, Exit, LeaderEnd, PipelineReport, Process, ProcessEvent, TerminalSize,
@@ -56,7 +57,7 @@ pub(super) struct Job {
     pub(super) stdin: Option<StdinWriter>,
     report: Option<PipelineReport>,
     usage: ResourceUsage,
-    survivors: Vec<u32>,
+    survivors: LivingProcesses,
     /// Set while the job is finished and processes of it still run.
     surviving: Option<SurvivingJob>,
     /// The ending of the tree, by the shim's word.
@@ -104,7 +105,7 @@ impl Actor for JobActor {
             stdin: None,
             report: None,
             usage: ResourceUsage::default(),
-            survivors: Vec::new(),
+            survivors: LivingProcesses::default(),
             surviving: None,
             kill: None,
             starting: None,
@@ -181,7 +182,7 @@ impl Actor for JobActor {
             }
             JobMsg::Timer(Timer::Kill) => {
                 if let Some(tree) = job.guard.tree() {
-                    job.survivors = block_in_place(|| tree.living_pids());
+                    job.survivors = block_in_place(|| tree.living_processes());
                 }
                 Event::KillUnanswered
             }
@@ -326,12 +327,12 @@ impl Job {
             }
             ProcessEvent::Over(note) => {
                 self.note_ending(&note);
-                self.survivors.clear();
+                self.survivors = LivingProcesses::default();
                 self.surviving = None;
                 Some(Event::TreeOver)
             }
             ProcessEvent::ShimLost => {
-                self.survivors.clear();
+                self.survivors = LivingProcesses::default();
                 self.surviving = None;
                 Some(Event::ShimLost)
             }
@@ -391,7 +392,7 @@ impl Job {
                 .filter(|limit| peak_rss_bytes > *limit)
                 .map(|limit| (limit, peak_rss_bytes)),
             was_refused_tasks: was_refused_tasks
-                || state::survivors_reach_limit(spec, &self.survivors),
+                || state::survivors_reach_limit(spec, self.survivors.pids()),
         };
         let by_itself = state::decide_outcome(status, spec, evidence);
         let rest = if is_over { TreeRemains::Nobody } else { TreeRemains::Somebody };
@@ -494,8 +495,9 @@ impl Job {
         self.start_token = None;
         if !self.survivors.is_empty() {
             let tree = self.guard.tree();
-            self.survivors =
-                tree.map_or_else(Vec::new, |tree| block_in_place(|| tree.living_pids()));
+            self.survivors = tree.map_or_else(LivingProcesses::default, |tree| {
+                block_in_place(|| tree.living_processes())
+            });
         }
         self.surviving = (!self.survivors.is_empty()).then(events::job_survived);
         let ending = JobEnding {

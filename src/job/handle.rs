@@ -11,7 +11,7 @@ use super::standard_streams::{self, InputError, InputReceipt, JobInput, PromptRu
 use crate::confinement::SetAsideFile;
 use crate::ids::JobId;
 use crate::journal::{JournalError, JournalTicket, now_ms};
-use crate::outcome::{JobEnding, Outcome, StopBy};
+use crate::outcome::{JobEnding, LivingProcesses, Outcome, StopBy};
 use crate::output::LogReader;
 use crate::process::{self, ProcessInfo, ProcessTree, TerminalSize};
 use crate::spec::{JobSpec, Stdin, Stream, StreamMode};
@@ -190,15 +190,15 @@ impl JobHandle {
 
     /// Returns the processes that outlived the leader and are alive now.
     #[must_use]
-    pub fn survivors(&self) -> Vec<u32> {
+    pub fn survivors(&self) -> LivingProcesses {
         match (&self.status().phase, self.shared.tree.get()) {
             (JobPhase::Finished(ending), Some(tree)) if !ending.survivors.is_empty() => {
-                tree.living_pids()
+                tree.living_processes()
             }
             (
                 JobPhase::Finished(_) | JobPhase::Queued | JobPhase::Running | JobPhase::Stopping,
                 _,
-            ) => Vec::new(),
+            ) => LivingProcesses::default(),
         }
     }
 
@@ -226,7 +226,7 @@ impl JobHandle {
     pub fn leader_pid(&self) -> Option<u32> {
         match self.status().phase {
             JobPhase::Running | JobPhase::Stopping => {
-                self.shared.tree.get().map(|tree| tree.leader_pid())
+                self.shared.tree.get().and_then(|tree| tree.leader_pid())
             }
             JobPhase::Queued | JobPhase::Finished(_) => None,
         }

@@ -107,7 +107,7 @@ pub fn restore_open_job(
         output::reopen_log(&settings.log, log_bounds(&spec, settings), log_name(id))?;
     let is_running = status.phase == JobPhase::Running;
     let started = status.started;
-    let ended_with = status.ending().map(|ending| TreeRemains::from_pids(&ending.survivors));
+    let ended_with = status.ending().map(|ending| TreeRemains::new(&ending.survivors));
     let (mut guard, handle) = create_guard(id, spec, writer, output, status, settings);
     guard.ended_with = ended_with;
     if let Some(started) = started.filter(|_| is_running) {
@@ -361,7 +361,7 @@ impl JobGuard {
     pub(super) fn finish(&mut self, ending: JobEnding) {
         self.writer = None;
         self.release_files();
-        self.ended_with = Some(TreeRemains::from_pids(&ending.survivors));
+        self.ended_with = Some(TreeRemains::new(&ending.survivors));
         let active = self.active.take();
         let written = self.shared.output.progress().written_bytes();
         self.span.log_span.in_scope(|| match active {
@@ -447,7 +447,7 @@ impl Drop for JobGuard {
             let elsewhere = Arc::clone(&tree);
             if thread::Builder::new().spawn(move || elsewhere.kill()).is_err() {
                 // Processes that are left even then are ended with the server.
-                drop(tree.kill());
+                let _is_over = tree.kill();
             }
             "the actor that ran this job failed; its process tree is being killed"
         } else {

@@ -20,7 +20,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use super::handle::StopRequest;
 use super::standard_streams::{InputError, InputReceipt, JobInput};
 use crate::block_in_place;
-use crate::outcome::{LimitKind, StartError};
+use crate::outcome::{LimitKind, LivingProcesses, StartError};
 use crate::output::LogReader;
 use crate::process::{LeaderEnd, Process, ProcessEvent, ProcessEvents, ProcessTree, TerminalSize};
 use crate::telemetry::ActorKind;
@@ -63,7 +63,7 @@ pub(super) struct EndedLeader {
     /// `true` if the kernel refused the job a process because of its limit.
     pub(super) was_refused_tasks: bool,
     /// The processes that outlived the leader.
-    pub(super) survivors: Vec<u32>,
+    pub(super) survivors: LivingProcesses,
 }
 
 /// The address of a job's actor. Clones are cheap, and outlive the actor.
@@ -259,7 +259,11 @@ fn examine_end(end: LeaderEnd, tree: &ProcessTree) -> EndedLeader {
     // The kernel's counters of the tree are there until it is closed.
     let out_of_memory = tree.out_of_memory();
     let was_refused_tasks = tree.was_refused_tasks();
-    let survivors = if end.is_over { Vec::new() } else { block_in_place(|| tree.living_pids()) };
+    let survivors = if end.is_over {
+        LivingProcesses::default()
+    } else {
+        block_in_place(|| tree.living_processes())
+    };
     if end.is_over {
         // What appeared under protected names is renamed before anybody hears of the end.
         block_in_place(|| tree.close());

@@ -313,7 +313,7 @@ mod tests {
     async fn a_process_that_nobody_takes_is_ended() {
         let process = host().spawn(&build_launch("sleep 300")).unwrap();
         let tree = process.tree.clone();
-        let pid = tree.leader_pid();
+        let pid = tree.leader_pid().unwrap();
         drop((process, tree));
         let file = std::path::PathBuf::from(format!("/proc/{pid}"));
         let deadline = std::time::Instant::now() + crate::job::tests::LONG;

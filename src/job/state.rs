@@ -12,7 +12,9 @@
 
 use std::time::Duration;
 
-use crate::outcome::{LimitKind, Outcome, SIGKILL, SIGTERM, SIGXCPU, SIGXFSZ, StartError, StopBy};
+use crate::outcome::{
+    LimitKind, LivingProcesses, Outcome, SIGKILL, SIGTERM, SIGXCPU, SIGXFSZ, StartError, StopBy,
+};
 use crate::process::ExitKind;
 use crate::spec::{JobProgram, JobSpec};
 
@@ -65,7 +67,7 @@ pub(super) enum TreeRemains {
 }
 
 impl TreeRemains {
-    pub(super) const fn from_pids(alive: &[u32]) -> Self {
+    pub(super) const fn new(alive: &LivingProcesses) -> Self {
         if alive.is_empty() { Self::Nobody } else { Self::Somebody }
     }
 }

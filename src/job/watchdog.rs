@@ -459,7 +459,7 @@ mod tests {
 
     fn is_watched(tree_of: &JobHandle, by: &Watchdog) -> bool {
         let pid = tree_of.pids().first().copied();
-        by.handle.shared.lock().jobs.values().any(|job| Some(job.tree.leader_pid()) == pid)
+        by.handle.shared.lock().jobs.values().any(|job| job.tree.leader_pid() == pid)
     }
 
     /// Returns shell text that holds this much memory and then waits.
@@ -517,7 +517,7 @@ mod tests {
         let job = start(text, limits).await;
         let ending = ended(&job).await;
         assert_eq!(ending.outcome, Outcome::Limit { which: LimitKind::Processes(20) });
-        assert_eq!((ending.survivors, job.pids()), (Vec::new(), Vec::new()));
+        assert!(ending.survivors.is_empty() && job.pids().is_empty());
     }
 
     /// Returns the number and a copy of a watched job.
@@ -525,8 +525,7 @@ mod tests {
         let pid = job.pids().first().copied();
         let registry = by.handle.shared.lock();
         let mut jobs = registry.jobs.iter();
-        let (number, job) =
-            jobs.find(|(_, job)| Some(job.tree.leader_pid()) == pid).expect("watched");
+        let (number, job) = jobs.find(|(_, job)| job.tree.leader_pid() == pid).expect("watched");
         (*number, job.clone())
     }
 
@@ -556,7 +555,7 @@ mod tests {
         let job = start(bomb, limits).await;
         let ending = ended(&job).await;
         assert_eq!(ending.outcome, Outcome::Limit { which: LimitKind::Processes(64) });
-        assert_eq!((ending.survivors, job.pids()), (Vec::new(), Vec::new()));
+        assert!(ending.survivors.is_empty() && job.pids().is_empty());
         assert_eq!(ended(&other).await.outcome, Outcome::Exited { code: 0 });
     }
 

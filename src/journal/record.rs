@@ -19,7 +19,7 @@ use serde_json::value::RawValue;
 use thiserror::Error;
 
 use crate::ids::{JobId, TenantId};
-use crate::outcome::{JobEnding, KillNote, Outcome, ResourceUsage};
+use crate::outcome::{JobEnding, KillNote, LivingProcesses, Outcome, ResourceUsage};
 
 use crate::spec::{JobKey, JobSpec, Stdin, byte_text};
 
@@ -150,8 +150,8 @@ pub struct StoredEnding {
     pub usage: ResourceUsage,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pipeline: Vec<i32>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub survivors: Vec<u32>,
+    #[serde(default, skip_serializing_if = "LivingProcesses::is_empty")]
+    pub survivors: LivingProcesses,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kill: Option<KillNote>,
 }

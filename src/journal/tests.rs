@@ -10,7 +10,7 @@ use super::handle::JournalSizes;
 use super::segment::{self, Marker, list_segments, segment_path};
 use super::*;
 use crate::ids::{JobId, JobNumber, TenantId};
-use crate::outcome::{KillNote, Outcome, ResourceUsage, StartError, StopBy};
+use crate::outcome::{KillNote, LivingProcesses, Outcome, ResourceUsage, StartError, StopBy};
 use crate::spec::{JobKey, JobSpec, Stdin};
 
 pub(super) const SMALL: JournalSizes =
@@ -68,7 +68,7 @@ fn ended_with(job: JobId, outcome: Outcome) -> Record {
             outcome,
             usage: ResourceUsage { cpu: Duration::from_millis(700), max_rss_bytes: 1 << 20 },
             pipeline: vec![0, 2],
-            survivors: vec![99],
+            survivors: LivingProcesses::Known(vec![99]),
             kill: Some(KillNote { first: 15, killed_after: Some(Duration::from_secs(5)) }),
         },
         log: Some(StoredJson::new(&serde_json::json!({"bytes": 12})).expect("valid JSON")),

@@ -141,7 +141,7 @@ impl Restorer<'_> {
             Err(handle) => {
                 if let Some(process) = process {
                     // Processes that are left even then are ended with the server.
-                    drop(process.tree.kill());
+                    let _is_over = process.tree.kill();
                     process.tree.release();
                 }
                 return (handle, RestoredStage::Finished);
@@ -282,7 +282,7 @@ impl Restorer<'_> {
             events::unknown_process_ended(&name);
             let Ok(process) = process else { continue };
             // Processes that are left even then are ended with the server.
-            drop(process.tree.kill());
+            let _is_over = process.tree.kill();
             process.tree.release();
         }
     }

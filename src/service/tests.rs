@@ -181,7 +181,8 @@ async fn a_child_that_holds_the_pipe_does_not_hold_the_job_and_can_be_stopped_la
     assert!(!ending.survivors.is_empty());
     let wish = StopRequest { by: StopBy::Client, signal: None, grace: None };
     client(&service).stop(job.id(), wish).await.unwrap();
-    wait_until("the survivors' end", || !ending.survivors.iter().any(|pid| is_alive(*pid))).await;
+    wait_until("the survivors' end", || !ending.survivors.pids().iter().any(|pid| is_alive(*pid)))
+        .await;
     assert_eq!(wait_for_end(&job).await.outcome, Outcome::Exited { code: 0 });
 }
 

@@ -9,7 +9,7 @@ use shellyard::journal::{
     AcceptedJob, EndedJob, FreedNote, JobInputs, JournalState, QueuedJob, Record, StartedJob,
     StartingJob, StoredEnding, StoredJson,
 };
-use shellyard::outcome::{Outcome, ResourceUsage, SIGKILL, StartError, StopBy};
+use shellyard::outcome::{LivingProcesses, Outcome, ResourceUsage, SIGKILL, StartError, StopBy};
 
 use super::design::{BrokenRule, Design};
 use super::world::{ModelEnding, ModelRecord, Number};
@@ -100,7 +100,7 @@ fn product_record(record: &ModelRecord) -> Record {
                 outcome: product_outcome(ending),
                 usage: ResourceUsage::default(),
                 pipeline: Vec::new(),
-                survivors: Vec::new(),
+                survivors: LivingProcesses::default(),
                 kill: None,
             },
             log: Some(stored(json!({"bytes": bytes}))),

@@ -51,8 +51,7 @@ impl DetachedProcess {
             FileAction::Copy { from: 1, to: 2 },
         ];
         let env = env_strings(launch.env)?;
-        let plan =
-            PosixSpawnPlan { path: &path, argv: &argv, env: &env, actions: &actions, blocked: &[] };
+        let plan = PosixSpawnPlan { path: &path, argv: &argv, env: &env, actions: &actions };
         Ok(Self { pid: syscalls::posix_spawn(&plan)? })
     }
 

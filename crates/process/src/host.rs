@@ -391,9 +391,9 @@ mod tests {
             assert_eq!(&output, b"up\n");
         }
         // Each host ends only its own tree.
-        assert_eq!(processes[0].tree.kill(), [0; 0]);
+        assert!(processes[0].tree.kill());
         assert_eq!(processes[1].tree.living_pids().len(), 2);
-        assert_eq!(processes[1].tree.kill(), [0; 0]);
+        assert!(processes[1].tree.kill());
         for process in &mut processes {
             let status = process.events.wait().await.unwrap().status;
             assert_eq!(status, ExitKind::Signal { signal: 9, core: false });

@@ -76,7 +76,7 @@ pub use spawn::StartingProcess;
 pub use start_error::StartError;
 pub use stdio::{OutputPipe, ProcessInput, wait_until_readable};
 pub use syscalls::{block_in_place, limit_retained_memory, thread_cpu_time, trim_memory};
-pub use tree::{ProcessTree, measure_trees};
+pub use tree::{LivingProcesses, ProcessTree, measure_trees};
 pub use tree_activity::{InputActivity, InputWait, ProcessInfo, TreeActivity, TreeLoad};
 
 /// The variable that marks every process of a job in its environment. It is not a setting: a server

@@ -43,15 +43,17 @@ pub(crate) fn raise_open_files() -> Rlimit {
     old
 }
 
-/// Returns the limit on open files that a job gets: the one that the server was started with, within
-/// the hard limit of the server, which may have been lowered since.
-pub(crate) fn job_open_files(original: Rlimit) -> (Option<u64>, Option<u64>) {
-    let now = getrlimit(Resource::Nofile).maximum;
-    let least = |limit: Option<u64>| match (limit, now) {
-        (Some(limit), Some(now)) => Some(limit.min(now)),
+/// Returns this soft and this hard limit on open files within the hard limit of a process that is to
+/// set them, which may be lower.
+pub(crate) fn limit_open_files(
+    (current, maximum): (Option<u64>, Option<u64>),
+    hard: Option<u64>,
+) -> Rlimit {
+    let least = |limit: Option<u64>| match (limit, hard) {
+        (Some(limit), Some(hard)) => Some(limit.min(hard)),
         (limit, None) | (None, limit) => limit,
     };
-    (least(original.current), least(original.maximum))
+    Rlimit { current: least(current), maximum: least(maximum) }
 }
 
 /// Raises the priority of the calling thread, if the server has the privilege for that.
@@ -88,7 +90,7 @@ impl OwnScore {
     /// Calls `create` with the score of jobs. Any process may raise its score, and go back.
     pub(crate) fn with_job_score<T>(&self, create: impl FnOnce() -> T) -> T {
         // A score that cannot be changed makes jobs and server equals.
-        self.write(self.own.saturating_add(JOB_SCORE_OFFSET).min(MAX_SCORE)).ok();
+        self.write(job_score(self.own)).ok();
         let created = create();
         self.write(self.own).ok();
         created
@@ -99,9 +101,39 @@ impl OwnScore {
     }
 }
 
+fn job_score(own: i32) -> i32 {
+    own.saturating_add(JOB_SCORE_OFFSET).min(MAX_SCORE)
+}
+
 fn read_score(file: &File) -> io::Result<i32> {
     let mut bytes = [0; 16];
     let length = file.read_at(&mut bytes, 0)?;
     let text = String::from_utf8_lossy(bytes.get(..length).unwrap_or_default()).into_owned();
     text.lines().next().unwrap_or_default().trim().parse().map_err(io::Error::other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_gets_no_more_files_than_the_hard_limit_of_its_shim() {
+        let started_with = (Some(1024), Some(4096));
+        for (hard, expected) in [
+            (None, started_with),
+            (Some(1 << 20), started_with),
+            (Some(2000), (Some(1024), Some(2000))),
+            (Some(100), (Some(100), Some(100))),
+        ] {
+            let Rlimit { current, maximum } = limit_open_files(started_with, hard);
+            assert_eq!((current, maximum), expected, "{hard:?}");
+        }
+    }
+
+    #[test]
+    fn jobs_have_a_higher_score_than_their_server() {
+        for (own, expected) in [(0, 300), (-1000, -700), (699, 999), (800, 1000), (1000, 1000)] {
+            assert_eq!(job_score(own), expected);
+        }
+    }
 }

@@ -4,7 +4,7 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -167,10 +167,23 @@ pub(crate) fn all_pids() -> Vec<Pid> {
 /// Returns the children that a process has now, whichever of its threads started them, and those that
 /// passed to it.
 pub(crate) fn children_of(pid: Pid) -> Vec<Pid> {
-    let lists = threads_of(pid).into_iter().filter_map(|thread| {
-        fs::read_to_string(proc_file(pid, &format!("task/{thread}/children"))).ok()
-    });
-    lists.flat_map(|list| pids_in(&list)).collect()
+    let list = |thread: Pid| fs::read_to_string(proc_file(pid, &format!("task/{thread}/children")));
+    let lists: Vec<_> = threads_of(pid).into_iter().map(list).collect();
+    // Some kernels are built without these lists.
+    let is_missing = |list: &io::Result<String>| {
+        list.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotFound)
+    };
+    if !lists.is_empty() && lists.iter().all(is_missing) {
+        return find_children(pid);
+    }
+    lists.into_iter().flatten().flat_map(|list| pids_in(&list)).collect()
+}
+
+/// Finds the children of a process by their parent, among all processes.
+fn find_children(pid: Pid) -> Vec<Pid> {
+    let is_child =
+        |child: &Pid| stat(*child).is_some_and(|stat| stat.parent == pid.as_raw_nonzero().get());
+    all_pids().into_iter().filter(is_child).collect()
 }
 
 fn pids_in(list: &str) -> Vec<Pid> {
@@ -344,7 +357,7 @@ mod tests {
             assert_eq!(short.lines().count(), whole.lines().count(), "{path}");
             assert!(short.ends_with('\n'), "{short}");
         }
-        assert_eq!(read_short_file("/proc/none").unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(read_short_file("/proc/none").unwrap_err().kind(), ErrorKind::NotFound);
     }
 
     #[test]
@@ -354,6 +367,16 @@ mod tests {
         assert_eq!(ancestors.first().copied(), parent);
         assert!(identify_program("self").is_some());
         assert_eq!(identify_program("0"), None);
+    }
+
+    #[test]
+    fn children_are_found_with_and_without_lists_of_the_kernel() {
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+        assert!(children_of(getpid()).contains(&pid));
+        assert!(find_children(getpid()).contains(&pid));
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     #[test]

@@ -23,8 +23,6 @@ pub(crate) struct PosixSpawnPlan<'a> {
     pub(crate) env: &'a [CString],
     /// Done in this order, in the child, after it got its own session.
     pub(crate) actions: &'a [FileAction<'a>],
-    /// Signals that the child starts with blocked. All others are unblocked.
-    pub(crate) blocked: &'a [c_int],
 }
 
 /// One change to the child's files before it executes the program.
@@ -36,14 +34,15 @@ pub(crate) enum FileAction<'a> {
     Chdir(BorrowedFd<'a>),
 }
 
-/// Creates a child in its own session, with default signal dispositions, without `fork`.
+/// Creates a child in its own session, with default signal dispositions and no blocked signals, without
+/// `fork`.
 ///
 /// On return the child runs the program; an error means that there is no child.
 pub(crate) fn posix_spawn(plan: &PosixSpawnPlan<'_>) -> Result<Pid, Errno> {
     let mut actions = MaybeUninit::uninit();
     let actions = FileActions::new(&mut actions, plan.actions)?;
     let mut attributes = MaybeUninit::uninit();
-    let attributes = SpawnAttributes::new(&mut attributes, plan.blocked)?;
+    let attributes = SpawnAttributes::new(&mut attributes)?;
     let argv = pointers(plan.argv);
     let env = pointers(plan.env);
     let mut pid = 0;
@@ -279,10 +278,7 @@ impl Drop for FileActions<'_> {
 struct SpawnAttributes<'a>(&'a mut libc::posix_spawnattr_t);
 
 impl<'a> SpawnAttributes<'a> {
-    fn new(
-        place: &'a mut MaybeUninit<libc::posix_spawnattr_t>,
-        blocked: &[c_int],
-    ) -> Result<Self, Errno> {
+    fn new(place: &'a mut MaybeUninit<libc::posix_spawnattr_t>) -> Result<Self, Errno> {
         const FLAGS: c_int = libc::POSIX_SPAWN_SETSID as c_int
             | libc::POSIX_SPAWN_SETSIGDEF
             | libc::POSIX_SPAWN_SETSIGMASK;
@@ -291,11 +287,11 @@ impl<'a> SpawnAttributes<'a> {
             check(libc::posix_spawnattr_init(place.as_mut_ptr()))?;
             Self(place.assume_init_mut())
         };
-        let (all, mask) = signal_sets(blocked);
+        let (all, none) = signal_sets(&[]);
         // SAFETY: all three objects are initialised and live through the calls.
         unsafe {
             check(libc::posix_spawnattr_setsigdefault(this.0, &raw const all))?;
-            check(libc::posix_spawnattr_setsigmask(this.0, &raw const mask))?;
+            check(libc::posix_spawnattr_setsigmask(this.0, &raw const none))?;
             #[expect(clippy::cast_possible_truncation, reason = "the flags are eight bits")]
             check(libc::posix_spawnattr_setflags(this.0, FLAGS as libc::c_short))?;
         }

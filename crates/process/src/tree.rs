@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::process::Pid;
+use serde::{Deserialize, Serialize};
 
 use crate::cgroup::Cgroups;
 use crate::confinement::{ResourceLimits, SetAsideFile};
@@ -25,9 +26,6 @@ const KILL_LIMIT: Duration = Duration::from_secs(5);
 /// The number of times that processes are looked for while a tree is not over, and the pause between.
 const LOOKS: u32 = 5;
 const LOOK_PAUSE: Duration = Duration::from_millis(5);
-
-/// The number that stands for processes that are alive and cannot be read.
-const UNKNOWN_PID: u32 = 0;
 
 /// The most processes of a tree that are looked at for input.
 const MAX_INPUT_PROCESSES: usize = 256;
@@ -54,10 +52,10 @@ impl ProcessTree {
         &self.link
     }
 
-    /// Returns the pid of the first process; 0 if it is not known.
+    /// Returns the pid of the first process, if it is known.
     #[must_use]
-    pub fn leader_pid(&self) -> u32 {
-        self.link.leader_pid().map_or(0, pid_number)
+    pub fn leader_pid(&self) -> Option<u32> {
+        self.link.leader_pid().map(pid_number)
     }
 
     /// Orders the shim to end the tree: this signal, and after the grace period SIGKILL until nothing is
@@ -78,16 +76,15 @@ impl ProcessTree {
     }
 
     /// Ends every process at once, including those that they start meanwhile. Blocks until it is over,
-    /// for a limited time. Returns the processes that are still alive: none, unless a process is stuck
-    /// in the kernel or belongs to another user.
-    #[must_use = "the returned processes are still alive"]
-    pub fn kill(&self) -> Vec<u32> {
-        if self.link.is_over() {
-            return Vec::new();
+    /// for a limited time. Returns `true` if no process is left; `false` if one is stuck in the kernel
+    /// or belongs to another user.
+    #[must_use = "processes may still be alive"]
+    pub fn kill(&self) -> bool {
+        if !self.is_over() {
+            // A shim that takes no order may have ended meanwhile.
+            self.stop(libc::SIGKILL, Duration::ZERO, String::new()).ok();
         }
-        // Without an answer the processes that are found are returned.
-        self.stop(libc::SIGKILL, Duration::ZERO, String::new()).ok();
-        if self.link.wait_until_over(KILL_LIMIT) { Vec::new() } else { self.living_pids() }
+        self.link.wait_until_over(KILL_LIMIT)
     }
 
     /// `true` if no process is left.
@@ -96,22 +93,28 @@ impl ProcessTree {
         self.link.is_over()
     }
 
-    /// Returns the processes that are alive: none only if the tree is over. [`UNKNOWN_PID`] stands for
-    /// processes that cannot be read.
+    /// Returns the pids of the processes that are alive, as far as they can be read.
     #[must_use]
     pub fn living_pids(&self) -> Vec<u32> {
+        self.living_processes().pids().to_vec()
+    }
+
+    /// Returns the processes that are alive.
+    #[must_use]
+    pub fn living_processes(&self) -> LivingProcesses {
         for _ in 0..LOOKS {
             if self.link.is_over() {
                 break;
             }
             let members = self.members();
             if !members.is_empty() {
-                return members.iter().map(|stat| pid_number(stat.pid)).collect();
+                let pids = members.iter().map(|stat| pid_number(stat.pid));
+                return LivingProcesses::Known(pids.collect());
             }
             // A process may just have passed from one parent to another.
             thread::sleep(LOOK_PAUSE);
         }
-        if self.link.is_over() { Vec::new() } else { vec![UNKNOWN_PID] }
+        if self.link.is_over() { LivingProcesses::default() } else { LivingProcesses::Unreadable }
     }
 
     /// Releases the resources of a tree that is over: its cgroup and its directories. What the kernel
@@ -156,7 +159,7 @@ impl ProcessTree {
     pub fn list_processes(&self) -> Vec<ProcessInfo> {
         let mut members = self.members();
         let leader = self.leader_pid();
-        members.sort_by_key(|stat| (pid_number(stat.pid) != leader, stat.started));
+        members.sort_by_key(|stat| (Some(pid_number(stat.pid)) != leader, stat.started));
         members.iter().map(ProcessInfo::read).collect()
     }
 
@@ -247,6 +250,57 @@ impl ProcessTree {
     }
 }
 
+/// The processes of a tree that are alive. As JSON it is their list, or `null` if they are not readable.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Option<Vec<u32>>", into = "Option<Vec<u32>>")]
+pub enum LivingProcesses {
+    /// The processes with these pids; none if the tree is over.
+    Known(Vec<u32>),
+    /// Some that cannot be read now, for example for lack of descriptors.
+    Unreadable,
+}
+
+impl LivingProcesses {
+    /// `true` if no process is alive.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        match self {
+            Self::Known(pids) => pids.is_empty(),
+            Self::Unreadable => false,
+        }
+    }
+
+    /// Returns the pids that are known.
+    #[must_use]
+    pub fn pids(&self) -> &[u32] {
+        match self {
+            Self::Known(pids) => pids,
+            Self::Unreadable => &[],
+        }
+    }
+}
+
+impl Default for LivingProcesses {
+    fn default() -> Self {
+        Self::Known(Vec::new())
+    }
+}
+
+impl From<Option<Vec<u32>>> for LivingProcesses {
+    fn from(pids: Option<Vec<u32>>) -> Self {
+        pids.map_or(Self::Unreadable, Self::Known)
+    }
+}
+
+impl From<LivingProcesses> for Option<Vec<u32>> {
+    fn from(alive: LivingProcesses) -> Self {
+        match alive {
+            LivingProcesses::Known(pids) => Some(pids),
+            LivingProcesses::Unreadable => None,
+        }
+    }
+}
+
 /// Measures the load of each of these trees, in their order. Blocks: it reads some files for each of
 /// their processes.
 #[must_use]
@@ -298,7 +352,7 @@ mod tests {
         eventually("all are there", || names(&process) == ["sh", "sh", "sleep", "sleep"]);
         assert_eq!(tree.count_members(10), 4);
         assert_eq!(tree.count_members(2), 3, "the first above two");
-        assert_eq!(tree.kill(), [0; 0]);
+        assert!(tree.kill());
     }
 
     const WITHOUT_DESCRIPTORS: &str = "SHELLYARD_TEST_WITHOUT_DESCRIPTORS";
@@ -326,12 +380,12 @@ mod tests {
             runtime.block_on(async { host().spawn(&sh("sleep 1000; :")).unwrap() });
         let limit = getrlimit(Resource::Nofile);
         setrlimit(Resource::Nofile, Rlimit { current: Some(0), ..limit }).unwrap();
-        let found = (tree.living_pids(), tree.is_over(), tree.kill());
+        let found = (tree.living_processes(), tree.is_over(), tree.kill());
         setrlimit(Resource::Nofile, limit).unwrap();
         // The shim has descriptors of its own.
-        assert_eq!(found, (vec![UNKNOWN_PID], false, Vec::new()));
+        assert_eq!(found, (LivingProcesses::Unreadable, false, true));
         let exit = runtime.block_on(events.wait()).unwrap();
         assert_eq!(exit.status, crate::ExitKind::Signal { signal: libc::SIGKILL, core: false });
-        assert_eq!(tree.kill(), [0; 0]);
+        assert!(tree.kill());
     }
 }

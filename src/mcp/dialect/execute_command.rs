@@ -15,7 +15,7 @@ use super::run::{
 use crate::mcp::args::{ArgError, ArgKind, ArgSpec, Args};
 use crate::mcp::reply::describe_stop;
 use crate::mcp::tools::ToolCall;
-use crate::outcome::{Outcome, format_not_run};
+use crate::outcome::{LivingProcesses, Outcome, format_not_run};
 use crate::service::{
     AdmissionError, CommandLogging, DirectoryEntry, DirectoryListing, FilePage, JobHandle,
     Submission, SubmitError, WriteOutcome,
@@ -154,11 +154,11 @@ async fn execute(call: ToolCall<'_>, command: &str) -> Result<CommandResult, Com
     Ok(CommandResult { output: append_note(output, note), return_code })
 }
 
-fn format_timeout_note(after: Duration, survivors: &[u32]) -> String {
+fn format_timeout_note(after: Duration, survivors: &LivingProcesses) -> String {
     let left = if survivors.is_empty() {
         "everything it had started was killed".to_owned()
     } else {
-        format!("these processes may be of it and are alive: {survivors:?}")
+        format!("these processes may be of it and are alive: {:?}", survivors.pids())
     };
     format!("Command timed out after {}s; {left}", after.as_secs_f64())
 }
@@ -384,8 +384,11 @@ mod tests {
     fn a_timeout_reports_surviving_processes() {
         let after = Duration::from_millis(1500);
         let killed = "Command timed out after 1.5s; everything it had started was killed";
-        assert_eq!(format_timeout_note(after, &[]), killed);
-        assert!(format_timeout_note(after, &[7]).ends_with("may be of it and are alive: [7]"));
+        assert_eq!(format_timeout_note(after, &LivingProcesses::default()), killed);
+        assert!(
+            format_timeout_note(after, &LivingProcesses::Known(vec![7]))
+                .ends_with("may be of it and are alive: [7]")
+        );
     }
 
     #[test]

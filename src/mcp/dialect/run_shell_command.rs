@@ -276,7 +276,7 @@ impl CommandState {
     pub(super) fn new(job: &JobHandle, ending: Option<JobEnding>) -> Self {
         let is_queued = job.status().phase == JobPhase::Queued;
         let pids = match ending {
-            Some(_) => job.survivors(),
+            Some(_) => job.survivors().pids().to_vec(),
             None => job.pids(),
         };
         Self { ending, queued: is_queued.then(|| job.id()), pids }

@@ -150,7 +150,8 @@ async fn stop_when_large(job: &JobHandle, limit: u64) {
     tokio::select! {
         _ = job.finished() => {}
         () = wait_until_large(job.output(), limit) => {
-            job.stop(StopRequest { by: StopBy::Client, signal: None, grace: None });
+            let request = StopRequest { by: StopBy::Client, signal: None, grace: None };
+            job.stop(request).wait_until_ordered().await;
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::outcome::{KillNote, signal_name};
+use crate::outcome::{KillNote, LivingProcesses, signal_name};
 use crate::output::LogProgress;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -106,13 +106,15 @@ fn minutes(time: Duration) -> String {
 
 /// Formats how a tree was ended, as `tree killed (SIGTERM, then SIGKILL after 5s)`. If processes
 /// may still be alive, it says which signals were sent and not that the tree ended.
-pub(crate) fn kill_note(note: KillNote, alive: &[u32]) -> String {
+pub(crate) fn kill_note(note: KillNote, alive: &LivingProcesses) -> String {
     let first = signal_name(note.first);
-    match (note.killed_after, alive) {
-        (Some(after), []) => format!("tree killed ({first}, then SIGKILL after {})", about(after)),
-        (Some(after), _) => format!("sent {first}, then SIGKILL after {}", about(after)),
-        (None, []) => format!("tree ended ({first})"),
-        (None, _) => format!("sent {first}"),
+    match (note.killed_after, alive.is_empty()) {
+        (Some(after), true) => {
+            format!("tree killed ({first}, then SIGKILL after {})", about(after))
+        }
+        (Some(after), false) => format!("sent {first}, then SIGKILL after {}", about(after)),
+        (None, true) => format!("tree ended ({first})"),
+        (None, false) => format!("sent {first}"),
     }
 }
 
@@ -161,19 +163,20 @@ mod tests {
 
     #[test]
     fn a_kill_says_which_signals_it_took() {
+        let (nobody, one) = (LivingProcesses::default(), LivingProcesses::Known(vec![7]));
         let note = KillNote { first: 15, killed_after: Some(Duration::from_secs(5)) };
         for (millis, text) in
             [(5_002, "5s"), (4_600, "5s"), (1_000, "1s"), (960, "1s"), (210, "0.2s")]
         {
             let note = KillNote { killed_after: Some(Duration::from_millis(millis)), ..note };
             assert_eq!(
-                kill_note(note, &[]),
+                kill_note(note, &nobody),
                 format!("tree killed (SIGTERM, then SIGKILL after {text})")
             );
         }
-        assert_eq!(kill_note(note, &[7]), "sent SIGTERM, then SIGKILL after 5s");
+        assert_eq!(kill_note(note, &one), "sent SIGTERM, then SIGKILL after 5s");
         let ended = KillNote { killed_after: None, ..note };
-        assert_eq!(kill_note(ended, &[]), "tree ended (SIGTERM)");
-        assert_eq!(kill_note(ended, &[7]), "sent SIGTERM");
+        assert_eq!(kill_note(ended, &nobody), "tree ended (SIGTERM)");
+        assert_eq!(kill_note(ended, &one), "sent SIGTERM");
     }
 }

@@ -530,7 +530,7 @@ mod tests {
     use super::*;
     use crate::mcp::reply::snapshot::SlotHolder;
     use crate::mcp::reply::tests::{cut_output, ended, exited, output, place, snapshot, wrote};
-    use crate::outcome::{KillNote, StopBy};
+    use crate::outcome::{KillNote, LivingProcesses, StopBy};
     use crate::service::{Liveness, QueuePosition};
 
     const WAIT: &str = "wait_jobs(jobs=[7]) returns on exit; do other work meanwhile, do not poll";
@@ -681,11 +681,11 @@ mod tests {
     #[test]
     fn processes_that_outlived_their_job_can_be_ended() {
         let mut job = exited(7, 0, 0);
-        job.survivors = vec![100];
+        job.survivors = LivingProcesses::Known(vec![100]);
         let expected = "stop_jobs(jobs=[7]) ends what still runs of job 7";
         check(&job, &AnswerReason::JobState, Some(expected));
         let mut stopped = ended(7, Outcome::Stopped { by: StopBy::Client }, 0);
-        stopped.survivors = vec![100];
+        stopped.survivors = LivingProcesses::Known(vec![100]);
         check(&stopped, &AnswerReason::JobState, None);
         // Nor those that a kill of the tree has left.
         if let State::Finished(ending) = &mut job.state {
@@ -739,7 +739,7 @@ mod tests {
     fn several_jobs_have_one_hint() {
         let other = snapshot(8, State::Running(None), 1000);
         let mut left = exited(9, 0, 0);
-        left.survivors = vec![100];
+        left.survivors = LivingProcesses::Known(vec![100]);
         let jobs = [(&running(), None), (&other, None), (&left, None)];
         let wait = "wait_jobs(jobs=[7,8]) returns on exit; do other work meanwhile, do not poll";
         let survivors = "stop_jobs(jobs=[9]) ends what still runs of job 9";

@@ -16,7 +16,7 @@ use crate::confinement::GrantedConfinement;
 use crate::ids::JobId;
 use crate::mcp::resources;
 use crate::mcp::settings::{ResultFormat, ToolDialect};
-use crate::outcome::{JobEnding, LimitKind, Outcome, signal_name};
+use crate::outcome::{JobEnding, LimitKind, LivingProcesses, Outcome, signal_name};
 use crate::output::PageEnd;
 use crate::service::{FindError, QueuePosition};
 use crate::spec::JobClient;
@@ -243,13 +243,12 @@ fn state_parts(job: &JobSnapshot) -> Vec<String> {
 }
 
 /// Counts the living processes of an ended job.
-fn format_remains(alive: &[u32]) -> Option<String> {
+fn format_remains(alive: &LivingProcesses) -> Option<String> {
     match alive {
-        [] => None,
-        // It stands for processes that cannot be read now.
-        [0] => Some("processes may still be running".to_owned()),
-        [_, ..] => {
-            Some(format!("{} still running", count(alive.len() as u64, "process", "processes")))
+        LivingProcesses::Unreadable => Some("processes may still be running".to_owned()),
+        LivingProcesses::Known(pids) => {
+            let number = count(pids.len() as u64, "process", "processes");
+            (!pids.is_empty()).then(|| format!("{number} still running"))
         }
     }
 }
@@ -398,7 +397,7 @@ pub(crate) fn job_fields(job: &JobSnapshot, shown: Option<&ShownOutput>) -> Json
     if let Some(prompt) = &job.prompt {
         fields.put("prompt", prompt.as_str());
     }
-    fields.put_if(!job.survivors.is_empty(), "background_pids", job.survivors.clone());
+    fields.put_if(!job.survivors.is_empty(), "background_pids", job.survivors.pids());
     fields.put_if(!job.set_aside.is_empty(), "set_aside", job.set_aside_paths());
     fields.put("confinement", confinement_field(job.confinement, job.doubt.as_deref()));
     fields.put("uri", resources::output_uri(job.job));
@@ -432,7 +431,7 @@ const fn state_word(state: &State) -> &'static str {
     }
 }
 
-fn put_outcome(fields: &mut ReplyFields, ending: &JobEnding, alive: &[u32]) {
+fn put_outcome(fields: &mut ReplyFields, ending: &JobEnding, alive: &LivingProcesses) {
     fields.put("outcome", ending.outcome.word());
     match &ending.outcome {
         Outcome::Exited { code } => fields.put("exit_code", *code),
@@ -609,12 +608,12 @@ mod tests {
     #[test]
     fn living_processes_of_an_ended_job_are_counted() {
         for (alive, expected) in [
-            (&[][..], None),
-            (&[7], Some("1 process still running")),
-            (&[6, 7], Some("2 processes still running")),
-            (&[0], Some("processes may still be running")),
+            (LivingProcesses::default(), None),
+            (LivingProcesses::Known(vec![7]), Some("1 process still running")),
+            (LivingProcesses::Known(vec![6, 7]), Some("2 processes still running")),
+            (LivingProcesses::Unreadable, Some("processes may still be running")),
         ] {
-            assert_eq!(format_remains(alive).as_deref(), expected, "{alive:?}");
+            assert_eq!(format_remains(&alive).as_deref(), expected, "{alive:?}");
         }
     }
 

@@ -13,7 +13,9 @@ use crate::confinement::{
     Backend, Confinement, GrantedConfinement, NetworkAccess, SandboxProfile, SetAsideFile,
 };
 use crate::ids::JobId;
-use crate::outcome::{JobEnding, LimitKind, Outcome, StopBy, format_not_run, signal_name};
+use crate::outcome::{
+    JobEnding, LimitKind, LivingProcesses, Outcome, StopBy, format_not_run, signal_name,
+};
 use crate::output::excerpt::{Budget, tail};
 use crate::output::summary::is_progress_line;
 use crate::output::{DropReason, LogProgress, LogReader};
@@ -42,7 +44,7 @@ pub(crate) struct JobSnapshot {
     /// Time since the last output; `None` if there was none.
     pub(crate) quiet_for: Option<Duration>,
     /// Processes that outlived the job's end and are alive now.
-    pub(crate) survivors: Vec<u32>,
+    pub(crate) survivors: LivingProcesses,
     /// Files that appeared under protected names.
     pub(crate) set_aside: Vec<SetAsideFile>,
     pub(crate) confinement: GrantedConfinement,
@@ -503,11 +505,12 @@ fn set_aside_remark(file: &SetAsideFile) -> String {
     }
 }
 
-fn survivors_remark(pids: &[u32]) -> Option<String> {
-    match pids {
+fn survivors_remark(alive: &LivingProcesses) -> Option<String> {
+    let LivingProcesses::Known(pids) = alive else {
+        return Some("processes may still be running (pids unknown)".to_owned());
+    };
+    match pids.as_slice() {
         [] => None,
-        // It stands for processes that have no number here, or that cannot be read now.
-        [0] => Some("processes may still be running (pids unknown)".to_owned()),
         [pid] => Some(format!("1 process still running (pid {pid})")),
         [_, ..] => Some(format!(
             "{} processes still running (pids {})",

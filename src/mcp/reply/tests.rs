@@ -18,7 +18,9 @@ use super::tool_reply::ToolReply;
 use crate::confinement::{Backend, Confinement, GrantedConfinement, NetworkAccess, SandboxProfile};
 use crate::ids::JobId;
 use crate::mcp::settings::ResultFormat;
-use crate::outcome::{JobEnding, KillNote, LimitKind, Outcome, ResourceUsage, StartError, StopBy};
+use crate::outcome::{
+    JobEnding, KillNote, LimitKind, LivingProcesses, Outcome, ResourceUsage, StartError, StopBy,
+};
 use crate::output::redaction::Redactor;
 use crate::output::summary::Summarizer;
 use crate::output::{DropReason, LogProgress, LogSummary, PageEnd};
@@ -38,7 +40,7 @@ pub(super) fn snapshot(job: u64, state: State, elapsed_ms: u64) -> JobSnapshot {
         prompt: None,
         has_terminal: false,
         quiet_for: None,
-        survivors: Vec::new(),
+        survivors: LivingProcesses::default(),
         set_aside: Vec::new(),
         confinement: GrantedConfinement::NOTHING,
         doubt: None,
@@ -54,7 +56,7 @@ fn ending(outcome: Outcome) -> JobEnding {
         at: Instant::now(),
         usage: ResourceUsage::default(),
         pipeline: Vec::new(),
-        survivors: Vec::new(),
+        survivors: LivingProcesses::default(),
         kill: None,
     }
 }
@@ -430,13 +432,13 @@ fn a_failure_inside_a_pipeline_shows_and_a_closed_pipe_does_not() {
 #[test]
 fn survivors_and_lost_output_are_in_the_verdict() {
     let mut job = exited(7, 0, 100);
-    job.survivors = vec![4242];
+    job.survivors = LivingProcesses::Known(vec![4242]);
     assert_eq!(verdict(&job, None), "exit 0 · 0.1s · job 7 · 1 process still running (pid 4242)");
-    job.survivors = (1..=9).collect();
+    job.survivors = LivingProcesses::Known((1..=9).collect());
     assert!(verdict(&job, None).ends_with("(pids 1, 2, 3, 4, 5, 6, 7, 8, …)"));
-    job.survivors = vec![0];
+    job.survivors = LivingProcesses::Unreadable;
     assert!(verdict(&job, None).ends_with("processes may still be running (pids unknown)"));
-    job.survivors.clear();
+    job.survivors = LivingProcesses::default();
     job.output.dropped_bytes = 12_000;
     let bad = ShownOutput { bad_bytes: 1, gap_bytes: 5_000, ..output("", &[]) };
     assert_eq!(

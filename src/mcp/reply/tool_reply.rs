@@ -579,7 +579,7 @@ mod tests {
     use crate::mcp::reply::shown_output::{read_base64, read_hexdump, read_text_page};
     use crate::mcp::reply::snapshot::State;
     use crate::mcp::reply::tests::{ThreadAllocations, count_allocations};
-    use crate::outcome::{JobEnding, ResourceUsage};
+    use crate::outcome::{JobEnding, LivingProcesses, ResourceUsage};
     use crate::output::{BlockingReader, LogReader, LogStorage, PageRequest, open_log};
     use crate::spec::Stream;
     use crate::trace::TraceContext;
@@ -598,7 +598,7 @@ mod tests {
             at: Instant::now(),
             usage: ResourceUsage::default(),
             pipeline: vec![1, 0],
-            survivors: Vec::new(),
+            survivors: LivingProcesses::default(),
             kill: None,
         };
         JobSnapshot {
@@ -613,7 +613,7 @@ mod tests {
             prompt: None,
             has_terminal: false,
             quiet_for: None,
-            survivors: vec![1, 2, 3],
+            survivors: LivingProcesses::Known(vec![1, 2, 3]),
             set_aside: Vec::new(),
             confinement: GrantedConfinement::NOTHING,
             doubt: None,

@@ -60,7 +60,7 @@ pub(in crate::mcp) async fn call(
     let mut snapshots = Vec::new();
     for StoppedJob { job, survivors } in &stopped {
         let now = call.snapshot(job).await;
-        let ended = survivors.saturating_sub(now.survivors.len());
+        let ended = survivors.saturating_sub(now.survivors.pids().len());
         parts.push(ReplyPart::for_job(&now, None).with_ended(ended));
         snapshots.push(now);
     }
@@ -81,7 +81,7 @@ async fn stop(
     stop_request: StopRequest,
 ) -> Result<StoppedJob, FindError> {
     // Counted before the stop, because they may be gone afterwards.
-    let survivors = call.client.find(job).await?.survivors().len();
+    let survivors = call.client.find(job).await?.survivors().pids().len();
     Ok(StoppedJob { job: call.client.stop(job, stop_request).await?, survivors })
 }
 

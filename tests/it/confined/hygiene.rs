@@ -31,7 +31,7 @@ async fn run(server: &ConfinedServer, granted: GrantedConfinement, jobs: usize) 
         let mut process = host().spawn(&launch).unwrap();
         read_all(process.stdout).await;
         assert_eq!(process.events.wait().await.unwrap().status, ExitKind::Code(0));
-        assert_eq!(process.tree.kill(), [0; 0]);
+        assert!(process.tree.kill());
     }
     server.wait_until_settled();
 }

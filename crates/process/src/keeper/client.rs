@@ -130,13 +130,7 @@ impl KeeperClient {
             FileAction::Copy { from: 1, to: 2 },
         ];
         let argv = [CString::new("shellyard")?, CString::new(KEEPER_ARG)?];
-        let plan = PosixSpawnPlan {
-            path: OURSELVES,
-            argv: &argv,
-            env: &[],
-            actions: &actions,
-            blocked: &[],
-        };
+        let plan = PosixSpawnPlan { path: OURSELVES, argv: &argv, env: &[], actions: &actions };
         let keeper = syscalls::posix_spawn(&plan)?;
         drop(theirs);
         Self::connect(ours, keeper)

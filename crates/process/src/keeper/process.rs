@@ -84,7 +84,7 @@ struct Keeper {
     server: Option<ServerProcess>,
     shims: Shims,
     held: HeldState,
-    notify_address: Option<SocketAddrUnix>,
+    notifications: Option<NotifySocket>,
     /// The exit code, once the keeper has nothing left to do.
     exit_code: Option<u8>,
 }
@@ -143,13 +143,8 @@ impl ServerCommand {
         let path = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()));
         let path = path.map_err(|_| Errno::INVAL)?;
         let actions = [FileAction::Dup { from: theirs.as_fd(), to: SERVER_SOCKET }];
-        let plan = PosixSpawnPlan {
-            path: &path,
-            argv: &self.argv,
-            env: &self.env,
-            actions: &actions,
-            blocked: &[],
-        };
+        let plan =
+            PosixSpawnPlan { path: &path, argv: &self.argv, env: &self.env, actions: &actions };
         Ok((syscalls::posix_spawn(&plan)?, ours))
     }
 
@@ -170,7 +165,7 @@ impl Keeper {
         let (identity, shims) = prepare_process()?;
         let signals = syscalls::open_signal_file(&SIGNALS)?;
         let notify = launch.env.iter().find(|(name, _)| name == NOTIFY_VARIABLE);
-        let notify_address = notify.and_then(|(_, value)| parse_notify_address(value));
+        let notifications = notify.and_then(|(_, value)| NotifySocket::open(value));
         Ok(Self {
             identity,
             started: Instant::now(),
@@ -181,7 +176,7 @@ impl Keeper {
             server: None,
             shims,
             held: HeldState::default(),
-            notify_address,
+            notifications,
             exit_code: None,
         })
     }
@@ -369,10 +364,7 @@ impl Keeper {
 
     /// Tells the service manager something, if there is one.
     fn notify(&self, text: &str) {
-        let Some(address) = &self.notify_address else { return };
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None);
-        if let Ok(socket) = socket {
+        if let Some(NotifySocket { socket, address }) = &self.notifications {
             // A service manager that does not listen is not our concern.
             sendto(socket, text.as_bytes(), SendFlags::NOSIGNAL, address).ok();
         }
@@ -481,12 +473,25 @@ fn serve_parent(socket: BorrowedFd<'_>) -> io::Result<bool> {
     }
 }
 
-/// Returns the address that the service manager listens on: a path, or an abstract name after `@`.
-fn parse_notify_address(value: &OsStr) -> Option<SocketAddrUnix> {
-    match value.as_bytes() {
-        [b'@', name @ ..] => SocketAddrUnix::new_abstract_name(name).ok(),
-        path @ [b'/', ..] => SocketAddrUnix::new(path).ok(),
-        _ => None,
+/// The way to the service manager. It is open from the start: without a descriptor, the watchdog's
+/// messages would be missing, and the service manager would end everything.
+#[derive(Debug)]
+struct NotifySocket {
+    socket: OwnedFd,
+    address: SocketAddrUnix,
+}
+
+impl NotifySocket {
+    /// Parses the address that the service manager listens on: a path, or an abstract name after `@`.
+    fn open(address: &OsStr) -> Option<Self> {
+        let address = match address.as_bytes() {
+            [b'@', name @ ..] => SocketAddrUnix::new_abstract_name(name).ok()?,
+            path @ [b'/', ..] => SocketAddrUnix::new(path).ok()?,
+            _ => return None,
+        };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None).ok()?;
+        Some(Self { socket, address })
     }
 }
 

@@ -9,9 +9,7 @@ use std::ptr;
 use rustix::fs::{Mode, OFlags, open, openat};
 use rustix::io::{Errno, FdFlags, fcntl_setfd, read, retry_on_intr, write};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{
-    Pid, Resource, Rlimit, fchdir, getrlimit, ioctl_tiocsctty, setrlimit, setsid,
-};
+use rustix::process::{Pid, Resource, fchdir, getrlimit, ioctl_tiocsctty, setrlimit, setsid};
 use rustix::thread::set_no_new_privs;
 
 use super::namespaces::{self, ForkResult, Isolation, KeeperIds};
@@ -19,6 +17,7 @@ use super::plan::ShimPlan;
 use super::protocol::Role;
 use crate::confinement::Backend;
 use crate::launch::REPORT_FD;
+use crate::own_process::limit_open_files;
 use crate::sandbox::seccomp::SeccompFilter;
 use crate::sandbox::{kernel_settings, mounts, restrictions, seccomp};
 use crate::spawn_request::{SpawnFailure, SpawnStep};
@@ -173,7 +172,9 @@ impl LeaderSetup<'_> {
     fn restrict(&self) -> Result<(), SpawnFailure> {
         let ShimPlan { request, filters, max_tasks, open_files, .. } = self.plan;
         let sandbox = &request.sandbox;
-        apply_open_file_limit(*open_files).map_err(|errno| SpawnStep::Limits.failed(errno))?;
+        // The shim may have more files open.
+        let open_files = limit_open_files(*open_files, getrlimit(Resource::Nofile).maximum);
+        setrlimit(Resource::Nofile, open_files).map_err(|errno| SpawnStep::Limits.failed(errno))?;
         restrictions::apply_limits(&sandbox.limits, *max_tasks)
             .map_err(|error| SpawnStep::Limits.failed(error))?;
         // After everything that needs the server's rights, and before they are given up.
@@ -194,16 +195,6 @@ impl LeaderSetup<'_> {
             .and_then(|()| seccomp::install(filters))
             .map_err(|error| SpawnStep::Filter.failed(error))
     }
-}
-
-/// Sets the limits of jobs: the shim may have more files open.
-fn apply_open_file_limit((current, maximum): (Option<u64>, Option<u64>)) -> Result<(), Errno> {
-    let own = getrlimit(Resource::Nofile).maximum;
-    let least = |limit: Option<u64>| match (limit, own) {
-        (Some(limit), Some(own)) => Some(limit.min(own)),
-        (limit, None) | (None, limit) => limit,
-    };
-    setrlimit(Resource::Nofile, Rlimit { current: least(current), maximum: least(maximum) })
 }
 
 /// The source of standard input, and of both outputs if they are not pipes of their own.
@@ -317,4 +308,18 @@ fn unblock_signals() -> Result<(), Errno> {
         )
     };
     if done == 0 { Ok(()) } else { Err(last_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::io::fcntl_getfd;
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_has_its_number_already_stays_open_for_the_program() {
+        let (file, _) = pipe_with(PipeFlags::CLOEXEC).unwrap();
+        duplicate_to(file.as_fd(), file.as_raw_fd()).unwrap();
+        assert_eq!(fcntl_getfd(&file), Ok(FdFlags::empty()));
+    }
 }
