@@ -384,8 +384,7 @@ impl Job {
         self.usage = usage;
         self.note_ending(&note);
         let spec = self.guard.spec();
-        let unenforced = self.guard.tree().map(|tree| tree.unenforced_limits(&spec.resources));
-        let memory = unenforced.and_then(|limits| limits.memory);
+        let memory = self.guard.measured_limits().memory;
         let evidence = LimitEvidence {
             out_of_memory,
             exceeded_memory: memory

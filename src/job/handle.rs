@@ -8,6 +8,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::messages::{Address, JobMsg};
 use super::standard_streams::{self, InputError, InputReceipt, JobInput, PromptRule};
+use crate::confinement::ResourceLimits;
 use crate::confinement::SetAsideFile;
 use crate::ids::JobId;
 use crate::journal::{JournalError, JournalTicket, now_ms};
@@ -33,6 +34,9 @@ pub(super) struct SharedJob {
     status: watch::Receiver<JobStatus>,
     pub(super) output: LogReader,
     last_measurement: LastMeasurement,
+    /// The limits that the server measures because the kernel of this host does not enforce them, once
+    /// the job has begun.
+    pub(super) measured_limits: OnceLock<ResourceLimits>,
     /// The journal record of the ending, until it was waited for.
     pub(super) end_record: Mutex<Option<JournalTicket>>,
 }
@@ -47,8 +51,23 @@ impl SharedJob {
         let actor = OnceLock::new();
         let tree = OnceLock::new();
         let last_measurement = LastMeasurement::default();
+        let measured_limits = OnceLock::new();
         let end_record = Mutex::default();
-        Self { id, spec, actor, tree, status, output, last_measurement, end_record }
+        Self {
+            id,
+            spec,
+            actor,
+            tree,
+            status,
+            output,
+            last_measurement,
+            measured_limits,
+            end_record,
+        }
+    }
+
+    pub(super) fn measured_limits(&self) -> ResourceLimits {
+        self.measured_limits.get().copied().unwrap_or(ResourceLimits::NONE)
     }
 }
 
@@ -236,6 +255,13 @@ impl JobHandle {
     #[must_use]
     pub fn list_processes(&self) -> Vec<ProcessInfo> {
         self.shared.tree.get().map(|tree| tree.list_processes()).unwrap_or_default()
+    }
+
+    /// Returns the limits that the server measures because the kernel of this host does not enforce them:
+    /// a job can exceed one for a moment. None as long as the job has not begun.
+    #[must_use]
+    pub fn measured_limits(&self) -> ResourceLimits {
+        self.shared.measured_limits()
     }
 
     /// Begins to end the job and does not wait for it. For a finished job, ends the surviving

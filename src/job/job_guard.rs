@@ -14,6 +14,7 @@ use super::handle::{JobHandle, JobPhase, JobStatus, SharedJob};
 use super::messages::Address;
 use super::start::{JobVariables, SharedJobSettings};
 use super::state::TreeRemains;
+use crate::confinement::ResourceLimits;
 use crate::ids::JobId;
 use crate::journal::{
     AcceptedJob, EndedJob, InheritedVariable, JobInputs, JournalError, JournalTicket, QueuedJob,
@@ -227,7 +228,14 @@ impl JobGuard {
         self.shared.tree.get().cloned()
     }
 
+    /// Returns the limits that the kernel does not enforce, also once the tree is over.
+    pub(super) fn measured_limits(&self) -> ResourceLimits {
+        self.shared.measured_limits()
+    }
+
     pub(super) fn set_tree(&self, tree: ProcessTree) -> Arc<ProcessTree> {
+        let measured = tree.unenforced_limits(&self.shared.spec.resources);
+        self.shared.measured_limits.get_or_init(|| measured);
         Arc::clone(self.shared.tree.get_or_init(|| Arc::new(tree)))
     }
 

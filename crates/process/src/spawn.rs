@@ -124,15 +124,16 @@ impl StartingProcess {
 }
 
 impl Host {
-    /// `true` if nothing is looked up for this process that could take long: its directory is on a
-    /// local disk, and its sandbox needs no search.
+    /// `true` if nothing is looked up for this process that could take long: its program is not searched
+    /// for in PATH, its directory is on a local disk, and its sandbox needs no search.
     #[must_use]
     pub fn is_quick_to_start(&self, launch: &ProcessLaunch) -> bool {
         let is_quick = match launch.sandbox.granted.backend {
             Backend::Nothing | Backend::Seccomp => true,
             Backend::Landlock | Backend::Namespaces => false,
         };
-        is_quick && self.local_dirs().contains(launch.cwd.path())
+        let is_path = launch.command.program.as_bytes().contains(&b'/');
+        is_quick && is_path && self.local_dirs().contains(launch.cwd.path())
     }
 
     /// Starts a process in its own session, and waits until it runs its program; it inherits only what

@@ -20,7 +20,8 @@ use crate::output::excerpt::{Budget, tail};
 use crate::output::summary::is_progress_line;
 use crate::output::{DropReason, LogProgress, LogReader};
 use crate::service::{
-    DEFAULT_LANE, JobHandle, JobPhase, LimitSetting, Liveness, QueuePosition, TenantClient,
+    DEFAULT_LANE, JobHandle, JobPhase, JobStatus, LimitSetting, Liveness, QueuePosition,
+    TenantClient,
 };
 use crate::spec::Stdin;
 use crate::trace::TraceId;
@@ -56,6 +57,8 @@ pub(crate) struct JobSnapshot {
     pub(crate) has_skipped_output: bool,
     /// The server's variables that the job did not get, if it has failed and the caller may know them.
     pub(crate) withheld_variables: Vec<String>,
+    /// `true` if the server measured the limit that ended the job, since this host does not enforce it.
+    pub(crate) is_limit_measured: bool,
     /// The setting of the limit that ended the job.
     pub(crate) limit: Option<LimitSetting>,
     /// The trace of the job, if its caller knows one.
@@ -168,6 +171,7 @@ impl JobSnapshot {
             writable: client.writable_dirs(job.spec()),
             has_skipped_output: false,
             withheld_variables,
+            is_limit_measured: is_limit_measured(job, &status),
             limit: status.ending().and_then(|it| client.limit_setting(job.spec(), &it.outcome)),
             trace_id: job.spec().trace.id_known_to_caller(),
         }
@@ -422,6 +426,9 @@ fn remarks(job: &JobSnapshot, shown: Option<&ShownOutput>) -> Vec<String> {
     remarks.extend(confinement_remark(job.confinement));
     remarks.extend(job.doubt.as_ref().map(|doubt| format!("sandboxed because {doubt}")));
     remarks.extend(survivors_remark(&job.survivors));
+    if job.is_limit_measured {
+        remarks.push(LIMIT_MEASURED.to_owned());
+    }
     remarks.extend(job.set_aside.iter().map(set_aside_remark));
     if job.output.dropped_bytes > 0 {
         let why = job.output.dropped_why.map(|why| dropped_why(why, job)).unwrap_or_default();
@@ -491,6 +498,21 @@ fn format_pids(pids: &[u32]) -> String {
     let named: Vec<String> = pids.iter().take(NAMED).map(ToString::to_string).collect();
     let more = if pids.len() > NAMED { ", …" } else { "" };
     format!("{}{more}", named.join(", "))
+}
+
+/// What a host without cgroups can promise of a limit.
+const LIMIT_MEASURED: &str =
+    "measured: without a cgroup this host can only end a job after it has passed the limit";
+
+/// `true` if a limit ended the job that the kernel of this host does not enforce for a whole job, but
+/// could in a cgroup.
+fn is_limit_measured(job: &JobHandle, status: &JobStatus) -> bool {
+    let measured = job.measured_limits();
+    match status.ending().map(|ending| &ending.outcome) {
+        Some(Outcome::Limit { which: LimitKind::Memory { .. } }) => measured.memory.is_some(),
+        Some(Outcome::Limit { which: LimitKind::Processes(_) }) => measured.processes.is_some(),
+        Some(_) | None => false,
+    }
 }
 
 /// Formats `.envrc is protected and appeared: renamed to .envrc.set-aside`.

@@ -45,6 +45,7 @@ pub(super) fn snapshot(job: u64, state: State, elapsed_ms: u64) -> JobSnapshot {
         confinement: GrantedConfinement::NOTHING,
         doubt: None,
         writable: Vec::new(),
+        is_limit_measured: false,
         limit: None,
         trace_id: None,
     }
@@ -427,6 +428,18 @@ fn a_failure_inside_a_pipeline_shows_and_a_closed_pipe_does_not() {
     for (code, pipeline) in [(0, &[141, 0][..]), (0, &[0, 0]), (0, &[0]), (0, &[]), (3, &[1, 3])] {
         assert_eq!(with(code, pipeline), format!("exit {code} · 0.0s · job 1"), "{pipeline:?}");
     }
+}
+
+#[test]
+fn a_limit_that_the_host_does_not_enforce_is_said_to_be_measured() {
+    let which = LimitKind::Memory { limit: 2_000_000_000, peak: 2_400_000_000 };
+    let mut job = ended(19, Outcome::Limit { which }, 12_700);
+    job.is_limit_measured = true;
+    assert_eq!(
+        verdict(&job, None),
+        "out of memory: limit 2.0 GB, peak 2.4 GB · 12.7s · job 19 · measured: without a cgroup this \
+         host can only end a job after it has passed the limit"
+    );
 }
 
 #[test]

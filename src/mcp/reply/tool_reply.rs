@@ -618,6 +618,7 @@ mod tests {
             confinement: GrantedConfinement::NOTHING,
             doubt: None,
             writable: Vec::new(),
+            is_limit_measured: false,
             limit: None,
             trace_id: Some(TraceContext::root().trace_id),
         }

@@ -254,7 +254,8 @@ impl Keeper {
 
     fn start_server(&mut self, program: ServerProgram) {
         self.generation += 1;
-        match self.command.start(program) {
+        let allowed = self.shims.allow_starts();
+        match allowed.and_then(|()| self.command.start(program)) {
             Ok((pid, socket)) => {
                 let outgoing = self.first_messages();
                 let send_progress = SendProgress::Full;

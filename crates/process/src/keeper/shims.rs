@@ -126,6 +126,15 @@ impl Shims {
         self.lifeline_writer = None;
     }
 
+    /// Lets jobs start again, for the next server, if the last one had all jobs ended.
+    pub(super) fn allow_starts(&mut self) -> Result<(), Errno> {
+        if self.lifeline_writer.is_none() {
+            let (lifeline, writer) = pipe_with(PipeFlags::CLOEXEC)?;
+            (self.lifeline, self.lifeline_writer) = (lifeline, Some(writer));
+        }
+        Ok(())
+    }
+
     /// Ends all jobs, and waits for it. Returns `false` if a shim is left.
     pub(super) fn end(&mut self) -> bool {
         self.begin_end();

@@ -479,6 +479,19 @@ fn an_upgrade_keeps_jobs_and_a_failed_one_is_explained() {
 }
 
 #[test]
+fn a_server_after_one_that_ended_everything_can_start_jobs() {
+    let keeper = start();
+    keeper.ask("start a null sleep 1000");
+    assert_eq!(keeper.ask("sweep"), "[]");
+    keeper.kill_server();
+    expect_generation(&keeper, "2");
+    keeper.ask("start b pipe read x; echo got $x");
+    keeper.ask("write b this");
+    assert_eq!(keeper.ask("rest b"), "got this\n.");
+    keeper.stop();
+}
+
+#[test]
 fn a_server_without_its_keeper_ends_its_jobs_and_itself() {
     let mut keeper = start();
     keeper.ask("start a null echo up; setsid sleep 1021 & sleep 1022");
@@ -856,6 +869,7 @@ impl TestServer {
             "hangups" => self.hangups.load(Ordering::Relaxed).to_string(),
             "scratch" => format!("{:?}", self.scratch.as_ref().map(ScratchRoot::path)),
             "exit" => std::process::exit(name.parse().unwrap()),
+            "sweep" => format!("{:?}", self.host.end_everything()),
             "end" => {
                 let alive = self.host.end_everything();
                 self.host.cgroups().clean_up();
