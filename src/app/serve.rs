@@ -1,6 +1,7 @@
 //! A running server: its transports and its shutdown.
 
 use std::io;
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -64,8 +65,7 @@ pub(super) struct App {
     spill: SpillDir,
     /// The state that another server needs to take over the jobs; `None` if it cannot.
     durable: Option<DurableJobs>,
-    /// The directory for temporary files of jobs. Dropping it removes the directory.
-    _scratch: Option<ScratchRoot>,
+    _scratch: JobScratch,
 }
 
 /// The journal and the pumps of the jobs of a durable server.
@@ -75,7 +75,8 @@ struct DurableJobs {
 }
 
 impl App {
-    /// Starts everything but the transports, and takes over the jobs of the previous server.
+    /// Starts everything but the transports, and takes over the jobs of the previous server. After an
+    /// error these go on, and the next server takes them over.
     pub(super) async fn start(
         host: Arc<Host>,
         loaded: Loaded,
@@ -86,14 +87,13 @@ impl App {
         report_ignored_keys(&loaded);
         // Other tenants have no jobs in a server of one program.
         tenants::check_switching(&loaded, Some(TenantId::LOCAL))?;
-        let scratch = make_scratch_root(&host);
-        let scratch_path = scratch.as_ref().map_or(Path::new(""), ScratchRoot::path);
+        let scratch = JobScratch::create(&host);
         let DurableState { numbers, tickets, journal, unstored, previous } = durable;
         let mut settings = module_settings::service_settings(
             &loaded,
             &host,
             &sources.environment,
-            scratch_path,
+            scratch.path(),
             journal.as_ref().map_or(OutputFiles::OfThisServer, |journal| OutputFiles::Named {
                 disk: journal.disk().clone(),
                 unstored,
@@ -393,9 +393,31 @@ fn describe_process(kind: ServerKind) -> ApiProcess {
 }
 
 /// Creates the directory for temporary files of jobs.
-fn make_scratch_root(host: &Host) -> Option<ScratchRoot> {
-    let scratch = host.make_scratch_root(&std::env::temp_dir());
-    scratch.inspect_err(|error| events::scratch_dir_unusable(error)).ok()
+/// The directory for temporary files of jobs. Dropping it removes the directory, unless jobs of the
+/// previous server were not taken over: their files are in it.
+struct JobScratch {
+    root: Option<ScratchRoot>,
+    host: Arc<Host>,
+}
+
+impl JobScratch {
+    fn create(host: &Arc<Host>) -> Self {
+        let root = host.make_scratch_root(&std::env::temp_dir());
+        let root = root.inspect_err(|error| events::scratch_dir_unusable(error)).ok();
+        Self { root, host: Arc::clone(host) }
+    }
+
+    fn path(&self) -> &Path {
+        self.root.as_ref().map_or(Path::new(""), ScratchRoot::path)
+    }
+}
+
+impl Drop for JobScratch {
+    fn drop(&mut self) {
+        if self.host.keeper().has_untaken_jobs() {
+            mem::forget(self.root.take());
+        }
+    }
 }
 
 /// The longest wait for a client before the socket is opened.

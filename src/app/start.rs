@@ -188,7 +188,7 @@ impl Startup {
             rules::admission_rules(&loaded, &loaded.settings.job.shell)?;
             tenants::check_switching(&loaded, None)?;
             let host = durable::new_host(keeper.as_ref())?;
-            let link = KeeperLink::new(keeper).map_err(AppError::from_thread_error)?;
+            let link = KeeperLink::new(&host)?;
             let http = module_settings::http_settings(&loaded.settings, Arc::clone(&host))?;
             let server = Server::bind_or_reuse(http, link.take_listeners()).await?;
             link.hold_listeners(&server).map_err(AppError::Keeper)?;
@@ -196,9 +196,10 @@ impl Startup {
             let grace = loaded.settings.job.grace;
             let drain = loaded.settings.server.drain;
             let mut shutdown_trigger = ShutdownTrigger::listen(Arc::clone(&host), grace, drain)?;
-            let durable = DurableState::open(&loaded.settings, &host, &link)?;
+            let durable = DurableState::open(&loaded.settings, &link)?;
             let environment = self.sources.environment.clone();
-            let app = App::start(host, loaded, self.sources, durable, log_filter).await?;
+            let app =
+                App::start(host, loaded, self.sources, durable, log_filter).await?;
             link.start(&environment, app.reloader())?;
             app.serve_http(server, exporter, &mut shutdown_trigger, lock, link).await?;
             Ok(0)
@@ -218,16 +219,17 @@ impl Startup {
         let traces = start_trace_export(&loaded, runtime.handle())?;
         let result = runtime.block_on(async {
             let host = durable::new_host(None)?;
-            let keeper_gone = durable::watch_keeper(&host)?;
+            let link = KeeperLink::new(&host)?;
             let grace = loaded.settings.job.grace;
             let mut shutdown_trigger =
                 ShutdownTrigger::listen(Arc::clone(&host), grace, Duration::ZERO)?;
             // A server of one client or one command numbers its jobs from 1.
             let durable = DurableState::default();
-            let app = App::start(host, loaded, self.sources, durable, log_filter).await?;
+            let app =
+                App::start(host, loaded, self.sources, durable, log_filter).await?;
             tokio::select! {
                 served = app.serve_stdio(&mut shutdown_trigger) => served.map(|()| 0),
-                () = keeper_gone.cancelled() => Err(AppError::KeeperDied),
+                () = link.wait_until_gone() => Err(AppError::KeeperDied),
             }
         });
         drop(traces);
@@ -286,14 +288,15 @@ impl Startup {
         let result = runtime.block_on(async {
             // A server of one client or one command numbers its jobs from 1.
             let host = durable::new_host(None)?;
-            let keeper_gone = durable::watch_keeper(&host)?;
+            let link = KeeperLink::new(&host)?;
             let durable = DurableState::default();
-            let app = App::start(host, loaded, self.sources, durable, log_filter).await?;
+            let app =
+                App::start(host, loaded, self.sources, durable, log_filter).await?;
             let result = tokio::select! {
                 result = cli::run::run(app.service(), flags, &display) => {
                     result.map_err(AppError::Signals)?
                 }
-                () = keeper_gone.cancelled() => return Err(AppError::KeeperDied),
+                () = link.wait_until_gone() => return Err(AppError::KeeperDied),
             };
             app.service().drain(Duration::ZERO, grace).await;
             app.end_everything().await;

@@ -4,7 +4,7 @@ use rustix::process::Signal;
 
 use super::client::DurableClient;
 use super::disturbance::crash;
-use crate::harness::{Launch, Marker, TestServer, eventually, private_dir};
+use crate::harness::{Launch, Marker, TestServer, eventually, private_dir, signal};
 
 /// Starts a job whose processes left its session.
 #[track_caller]
@@ -69,4 +69,18 @@ fn all_jobs_end_when_both_are_killed_and_the_next_server_says_so() {
         let mut next = Launch::http().structured().data(data.path()).start();
         check_next(&mut next, job, &["lost"], finished);
     }
+}
+
+#[test]
+fn a_server_without_a_journal_ends_with_its_keeper() {
+    let marker = Marker::new();
+    let config = "[server]\ndurability = \"off\"\n";
+    let mut server = Launch::http().structured().config(config).start();
+    start_detached(&mut server, &marker);
+    let keeper = server.own_keeper_pid();
+    assert_eq!(server.server_pid(), server.pid(), "the keeper is its child");
+    signal(i32::try_from(keeper).expect("a pid fits"), Signal::KILL);
+    server.expect_log("was killed; all jobs were ended");
+    assert!(!server.wait_exit().success(), "its service manager starts it again");
+    marker.wait_gone();
 }
