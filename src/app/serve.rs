@@ -19,7 +19,7 @@ use super::module_settings::{self, OutputFiles};
 use super::reload::{ReloadTargets, Reloader, report_ignored_keys};
 use super::runtime::{ShutdownTrigger, exit_without_cleanup, run_on_signal, shutdown_grace};
 use super::server_lock::ServerLock;
-use super::tenants;
+use super::tenants::{self, ServedTenants};
 use crate::cli::greeting::{self, ServedAt};
 use crate::client::{private_socket, private_socket_dir, remove_stale_sockets};
 use crate::config::{Changes, ConfigSources, Loaded, LogFormat, Settings};
@@ -27,7 +27,6 @@ use crate::http::{
     ApiProcess, HttpServerSettings, HttpServices, MetricsRenderer, OfferedRoutes, Readiness,
     ReloadedSettings, Server, ServerControl, ServerKind, SocketPath, UpgradeControl,
 };
-use crate::ids::TenantId;
 use crate::journal::Journal;
 use crate::lines;
 use crate::mcp::{Handler, ServerName};
@@ -83,10 +82,10 @@ impl App {
         sources: ConfigSources,
         durable: DurableState,
         log_filter: LogFilter,
+        served: ServedTenants,
     ) -> Result<Self, AppError> {
         report_ignored_keys(&loaded);
-        // Other tenants have no jobs in a server of one program.
-        tenants::check_switching(&loaded, Some(TenantId::LOCAL))?;
+        tenants::check_switching(&loaded, served)?;
         let scratch = JobScratch::create(&host);
         let DurableState { numbers, tickets, journal, unstored, previous } = durable;
         let mut settings = module_settings::service_settings(
@@ -120,6 +119,7 @@ impl App {
             pressure,
             gauges: Arc::clone(&gauges),
             log_filter: log_filter.clone(),
+            served,
         };
         let reloader = Reloader::new(targets, sources, loaded);
         let on_signal = reloader.clone();

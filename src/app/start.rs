@@ -19,6 +19,7 @@ use super::serve::App;
 use super::server_lock::ServerLock;
 #[cfg(feature = "otlp")]
 use super::span_sender;
+use super::tenants::ServedTenants;
 use super::{connect, module_settings, rules, tenants};
 use crate::cli::{
     self, Cli, Command, ConfigVerb, Display, JobVerb, OperatorVerb, RunFlags, terminal,
@@ -186,7 +187,7 @@ impl Startup {
             let exporter = Exporter::install()?;
             // A mistake in the rules must end the server before a client can connect.
             rules::admission_rules(&loaded, &loaded.settings.job.shell)?;
-            tenants::check_switching(&loaded, None)?;
+            tenants::check_switching(&loaded, ServedTenants::All)?;
             let host = durable::new_host(keeper.as_ref())?;
             let link = KeeperLink::new(&host)?;
             let http = module_settings::http_settings(&loaded.settings, Arc::clone(&host))?;
@@ -199,7 +200,8 @@ impl Startup {
             let durable = DurableState::open(&loaded.settings, &link)?;
             let environment = self.sources.environment.clone();
             let app =
-                App::start(host, loaded, self.sources, durable, log_filter).await?;
+                App::start(host, loaded, self.sources, durable, log_filter, ServedTenants::All)
+                    .await?;
             link.start(&environment, app.reloader())?;
             app.serve_http(server, exporter, &mut shutdown_trigger, lock, link).await?;
             Ok(0)
@@ -226,7 +228,8 @@ impl Startup {
             // A server of one client or one command numbers its jobs from 1.
             let durable = DurableState::default();
             let app =
-                App::start(host, loaded, self.sources, durable, log_filter).await?;
+                App::start(host, loaded, self.sources, durable, log_filter, ServedTenants::Local)
+                    .await?;
             tokio::select! {
                 served = app.serve_stdio(&mut shutdown_trigger) => served.map(|()| 0),
                 () = link.wait_until_gone() => Err(AppError::KeeperDied),
@@ -291,7 +294,8 @@ impl Startup {
             let link = KeeperLink::new(&host)?;
             let durable = DurableState::default();
             let app =
-                App::start(host, loaded, self.sources, durable, log_filter).await?;
+                App::start(host, loaded, self.sources, durable, log_filter, ServedTenants::Local)
+                    .await?;
             let result = tokio::select! {
                 result = cli::run::run(app.service(), flags, &display) => {
                     result.map_err(AppError::Signals)?

@@ -79,13 +79,23 @@ pub(super) fn resolve_areas(
     Ok(areas.into_iter().map(|(tenant, area)| (tenant, Arc::new(area))).collect())
 }
 
-/// Checks that this process may run jobs as the users that the settings name, for one tenant or for
-/// all.
+/// The tenants whose jobs a server runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ServedTenants {
+    All,
+    /// The tenant of local callers: a server of one program has no other.
+    Local,
+}
+
+/// Checks that this process may run jobs as the users that the settings name for these tenants.
 ///
 /// # Errors
 /// Names the first setting that it cannot carry out.
-pub(super) fn check_switching(loaded: &Loaded, only: Option<TenantId>) -> Result<(), AppError> {
-    let is_meant = |name: &str| only.is_none_or(|tenant| tenant.name() == name);
+pub(super) fn check_switching(loaded: &Loaded, served: ServedTenants) -> Result<(), AppError> {
+    let is_meant = |name: &str| match served {
+        ServedTenants::All => true,
+        ServedTenants::Local => name == TenantId::LOCAL.name(),
+    };
     let mut tenants = loaded.settings.tenants.iter();
     match tenants.find(|(name, own)| own.user.is_some() && is_meant(name)) {
         Some((name, _)) if !JobUser::can_switch() => {
