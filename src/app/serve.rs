@@ -171,9 +171,9 @@ impl App {
             process: describe_process(ServerKind::Serve),
         };
         self.announce_start(&server, &link);
-        let settings = self.settings.clone();
+        let (settings, host) = (self.settings.clone(), Arc::clone(&self.host));
         spawn_blocking(move || {
-            let sharing = tenants::list_sharing_root(&settings);
+            let sharing = tenants::list_sharing_root(&settings, &host);
             if !sharing.is_empty() {
                 events::tenants_share_root(&sharing);
             }

@@ -352,7 +352,7 @@ impl Startup {
             confinement_rules: rules::configured_confinement(&loaded.settings, &host)?,
             host: &host,
             limits,
-            sharing_root: tenants::list_sharing_root(&loaded.settings),
+            sharing_root: tenants::list_sharing_root(&loaded.settings, &host),
         };
         Ok(cli::doctor::run(flags, &input, &Display::detect(&self.sources.environment)))
     }
