@@ -103,14 +103,45 @@ impl TenantArea {
         self.directories.iter().any(|directory| resolved.starts_with(directory))
     }
 
+    /// Returns the directories that a sandbox has to make writable. Those in another one are writable
+    /// with that, and jobs can replace them by symlinks, which must not be followed: so they are not
+    /// among them, unless something hidden is around them.
+    pub fn list_granted<'a>(&'a self, hidden: &'a [PathBuf]) -> impl Iterator<Item = &'a PathBuf> {
+        self.directories.iter().filter(|path| self.find_outer(path, hidden).is_none())
+    }
+
+    /// Returns the other directories, each with one that it is in.
+    fn list_nested<'a>(
+        &'a self,
+        hidden: &'a [PathBuf],
+    ) -> impl Iterator<Item = (&'a PathBuf, &'a PathBuf)> {
+        let with_outer = |path: &'a PathBuf| Some((self.find_outer(path, hidden)?, path));
+        self.directories.iter().filter_map(with_outer)
+    }
+
+    /// Returns the largest directory that makes this one writable too.
+    fn find_outer(&self, path: &Path, hidden: &[PathBuf]) -> Option<&PathBuf> {
+        let is_between = |outer: &Path| {
+            hidden.iter().any(|place| place.starts_with(outer) && path.starts_with(place))
+        };
+        let around = self.directories.iter();
+        let around = around.filter(|outer| *outer != path && path.starts_with(outer));
+        around.filter(|outer| !is_between(outer)).min()
+    }
+
     /// Returns the paths for the sandbox of a job, given those for the jobs of tenants without an
     /// area. What they have in the home directory of the server's user, this has in that of its own
     /// user.
     #[must_use]
     pub fn sandbox_paths(&self, general: &SandboxPaths) -> SandboxPaths {
         let mut paths = general.clone();
-        paths.workspace.clone_from(&self.directories);
         paths.hidden.extend(self.hidden.iter().cloned());
+        paths.workspace = self.list_granted(&paths.hidden).cloned().collect();
+        for (outer, nested) in self.list_nested(&paths.hidden) {
+            let below = nested.strip_prefix(outer).unwrap_or(nested);
+            let names = general.protected.iter().filter(|name| !name.starts_with("~"));
+            paths.protected.extend(names.map(|name| below.join(name)));
+        }
         let Some(user) = &self.user else { return paths };
         if let Some(home) = general.home.as_ref().filter(|home| **home != user.home) {
             let move_path = |path: &PathBuf| Some(user.home.join(path.strip_prefix(home).ok()?));
@@ -519,6 +550,7 @@ mod tests {
     use std::os::unix::ffi::OsStringExt as _;
 
     use super::*;
+    use crate::job::tests::spec;
 
     #[test]
     fn the_sandbox_of_a_tenant_is_that_of_its_user_and_directories() {
@@ -555,7 +587,25 @@ mod tests {
             assert!(own.hidden.contains(&hidden.into()), "{hidden}: {:?}", own.hidden);
         }
     }
-    use crate::job::tests::spec;
+
+    #[test]
+    fn only_a_directory_that_no_other_one_contains_is_granted_by_its_path() {
+        let paths = |list: &[&str]| list.iter().map(PathBuf::from).collect::<Vec<_>>();
+        let general = SandboxPaths {
+            protected: paths(&[".git/config", "~/.bashrc"]),
+            ..SandboxPaths::default()
+        };
+        let area = TenantArea {
+            user: None,
+            workspace: "/a".into(),
+            directories: paths(&["/a", "/a/p", "/a/p/q", "/a/b/mine", "/ab"]),
+            hidden: paths(&["/a/b", "/other"]),
+        };
+        let own = area.sandbox_paths(&general);
+        assert_eq!(own.workspace, paths(&["/a", "/a/b/mine", "/ab"]));
+        let protected = ["p/.git/config", "p/q/.git/config"].map(PathBuf::from);
+        assert_eq!(own.protected, [general.protected, protected.to_vec()].concat());
+    }
 
     #[test]
     fn a_key_tells_another_request_from_a_retry() {

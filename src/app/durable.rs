@@ -26,7 +26,7 @@ use crate::http::{InheritedListeners, Server, ServerGeneration, UpgradeControl};
 use crate::journal::{Journal, JournalCounts, JournalError, JournalHealth};
 use crate::output::{SpillDir, UnstoredBytes};
 use crate::private_files::{FILE_READ_TIMEOUT, SPILL_CHECK_TIMEOUT, run_with_timeout};
-use crate::process::{Host, KeeperClient, KeeperNotice, KeptProcess};
+use crate::process::{Host, KeeperClient, KeeperNotice};
 use crate::service::PreviousServer;
 use crate::telemetry::audit::{self, AuditedJob};
 use crate::telemetry::events::{self, JournalStats};
@@ -59,20 +59,15 @@ pub(super) struct DurableState {
 }
 
 impl DurableState {
-    /// Opens the state of `serve`, and takes the processes of the previous server over. Must be
-    /// called inside the runtime.
+    /// Opens the state of `serve`. Without a journal nothing is known of the processes of the previous
+    /// server, and the service ends them.
     ///
     /// # Errors
     /// If the journal was written by a newer version, or if it is not read in time and there are jobs
     /// of the previous server: they go on, and the keeper tries again.
-    pub(super) fn open(
-        settings: &Settings,
-        host: &Host,
-        link: &KeeperLink,
-    ) -> Result<Self, AppError> {
+    pub(super) fn open(settings: &Settings, link: &KeeperLink) -> Result<Self, AppError> {
         let numbers = Some(settings.server.data_dir.join("numbers"));
         let Some(durability) = settings.server.durability else {
-            end_kept_processes(host);
             return Ok(Self { numbers, ..Self::default() });
         };
         let directory = settings.server.data_dir.join("journal");
@@ -83,7 +78,6 @@ impl DurableState {
             // Without its records nothing is known of the jobs. Others run rather than none.
             Ok(Err(error @ JournalError::Unusable { .. })) => {
                 events::journal_unusable(&error);
-                end_kept_processes(host);
                 return Ok(Self { numbers, ..Self::default() });
             }
             Err(source) if source.kind() == io::ErrorKind::TimedOut && link.has_untaken_jobs() => {
@@ -92,7 +86,6 @@ impl DurableState {
             }
             Err(error) => {
                 events::journal_unusable(&error);
-                end_kept_processes(host);
                 return Ok(Self { numbers, ..Self::default() });
             }
             Ok(Err(error)) => return Err(error.into()),
@@ -101,7 +94,6 @@ impl DurableState {
         if report.damaged + report.unreadable > 0 {
             events::journal_damaged(report.damaged + report.unreadable);
         }
-        let processes = host.take_kept_processes();
         Ok(Self {
             numbers,
             tickets: Some(settings.server.data_dir.join("tickets.key")),
@@ -109,23 +101,10 @@ impl DurableState {
             unstored: link.keep_unstored_bytes().map_err(AppError::Keeper)?,
             previous: PreviousServer {
                 jobs,
-                processes,
                 without_ending: find_open_jobs(settings),
                 knows_all_jobs: report.segments > 0 && report.damaged + report.unreadable == 0,
             },
         })
-    }
-}
-
-/// Ends the processes of an earlier server, of which nothing is known without its journal.
-fn end_kept_processes(host: &Host) {
-    for KeptProcess { name, process } in host.take_kept_processes() {
-        events::unknown_process_ended(&name);
-        if let Ok(process) = process {
-            // Processes that are left even then are ended with the server.
-            let _is_over = process.tree.kill();
-            process.tree.release();
-        }
     }
 }
 
@@ -181,9 +160,10 @@ impl UpgradeState {
     }
 }
 
-/// The connection of a server to its keeper, if it has one.
+/// The connection of a server to its keeper.
 #[derive(Debug, Clone)]
 pub(super) struct KeeperLink {
+    /// The keeper, if it starts another server when this one ends.
     client: Option<KeeperClient>,
     upgrade: watch::Sender<UpgradeState>,
     /// The thread that checks a program.
@@ -193,16 +173,16 @@ pub(super) struct KeeperLink {
 }
 
 impl KeeperLink {
-    /// Watches for the end of the keeper, in a thread of its own.
+    /// Watches the keeper, in a thread of its own: every server has one, which holds its jobs.
     ///
     /// # Errors
     /// If the thread cannot be created.
-    pub(super) fn new(client: Option<KeeperClient>) -> io::Result<Self> {
+    pub(super) fn new(host: &Host) -> Result<Self, AppError> {
         let gone = CancellationToken::new();
-        if let Some(keeper) = &client {
-            let gone = gone.clone();
-            keeper.watch_end(move || gone.cancel())?;
-        }
+        let on_end = gone.clone();
+        let watching = host.keeper().watch_end(move || on_end.cancel());
+        watching.map_err(AppError::from_thread_error)?;
+        let client = host.is_durable().then(|| host.keeper().clone());
         let upgrade = watch::Sender::new(UpgradeState::NotRequested);
         Ok(Self { client, upgrade, check_slot: BlockingSlot::default(), gone })
     }
@@ -279,7 +259,7 @@ impl KeeperLink {
         }
     }
 
-    /// Returns once the keeper is gone; never for a server without one.
+    /// Returns once the keeper is gone. All jobs have ended with it, and no more can start.
     pub(super) async fn wait_until_gone(&self) {
         self.gone.cancelled().await;
     }
@@ -438,19 +418,6 @@ fn check_program(path: &Path) -> Result<CheckedProgram, String> {
 
 fn file_id(file: &Metadata) -> (u64, u64) {
     (file.dev(), file.ino())
-}
-
-/// Watches the keeper of a server that needs none to be started again. The token is cancelled when the
-/// keeper is gone: its jobs end then.
-///
-/// # Errors
-/// If the thread cannot be created.
-pub(super) fn watch_keeper(host: &Host) -> Result<CancellationToken, AppError> {
-    let gone = CancellationToken::new();
-    let on_end = gone.clone();
-    let watching = host.keeper().watch_end(move || on_end.cancel());
-    watching.map_err(AppError::from_thread_error)?;
-    Ok(gone)
 }
 
 /// Creates the host of a server, with the identity of its keeper if it has one.

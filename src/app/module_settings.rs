@@ -8,6 +8,7 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use super::error::AppError;
+use super::tenants::ServedTenants;
 use super::{rules, tenants};
 use crate::client::DEFAULT_SOCKET_NAME;
 use crate::config::{self, Environment, Loaded, Settings, TenantSection, ValueOrigin};
@@ -178,10 +179,14 @@ pub(super) fn service_settings(
     })
 }
 
-/// Returns the settings that a running service can apply.
-pub(super) fn live_settings(loaded: &Loaded, host: &Host) -> Result<LiveSettings, AppError> {
+/// Returns the settings that a running service for these tenants can apply.
+pub(super) fn live_settings(
+    loaded: &Loaded,
+    host: &Host,
+    served: ServedTenants,
+) -> Result<LiveSettings, AppError> {
     let settings = &loaded.settings;
-    tenants::check_switching(loaded, None)?;
+    tenants::check_switching(loaded, served)?;
     Ok(LiveSettings {
         rules: rules::admission_rules(loaded, &settings.job.shell)?,
         defaults: submission_defaults(loaded, host)?,

@@ -9,6 +9,7 @@ use super::durable::ProgramOrigin;
 use super::error::AppError;
 use super::module_settings;
 use super::runtime::{BlockingError, BlockingSlot};
+use super::tenants::ServedTenants;
 use crate::cli::terminal;
 use crate::config::{Changes, ConfigSources, Loaded, UnknownNames, load_with_unknown_names};
 use crate::process::Host;
@@ -26,6 +27,7 @@ pub(super) struct ReloadTargets {
     pub(super) pressure: watch::Sender<PressureWatch>,
     pub(super) gauges: Arc<QueueGauges>,
     pub(super) log_filter: LogFilter,
+    pub(super) served: ServedTenants,
 }
 
 /// Reads the settings again from the same sources, and applies the changes. Cheap to clone.
@@ -119,7 +121,8 @@ impl Reloader {
 
     fn read(&self, unknown_names: UnknownNames) -> Result<(Loaded, LiveSettings), AppError> {
         let loaded = load_with_unknown_names(self.sources.clone(), unknown_names)?;
-        let live = module_settings::live_settings(&loaded, &self.targets.host)?;
+        let live =
+            module_settings::live_settings(&loaded, &self.targets.host, self.targets.served)?;
         Ok((loaded, live))
     }
 }

@@ -1,6 +1,7 @@
 //! A running server: its transports and its shutdown.
 
 use std::io;
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -18,7 +19,7 @@ use super::module_settings::{self, OutputFiles};
 use super::reload::{ReloadTargets, Reloader, report_ignored_keys};
 use super::runtime::{ShutdownTrigger, exit_without_cleanup, run_on_signal, shutdown_grace};
 use super::server_lock::ServerLock;
-use super::tenants;
+use super::tenants::{self, ServedTenants};
 use crate::cli::greeting::{self, ServedAt};
 use crate::client::{private_socket, private_socket_dir, remove_stale_sockets};
 use crate::config::{Changes, ConfigSources, Loaded, LogFormat, Settings};
@@ -26,7 +27,6 @@ use crate::http::{
     ApiProcess, HttpServerSettings, HttpServices, MetricsRenderer, OfferedRoutes, Readiness,
     ReloadedSettings, Server, ServerControl, ServerKind, SocketPath, UpgradeControl,
 };
-use crate::ids::TenantId;
 use crate::journal::Journal;
 use crate::lines;
 use crate::mcp::{Handler, ServerName};
@@ -64,8 +64,7 @@ pub(super) struct App {
     spill: SpillDir,
     /// The state that another server needs to take over the jobs; `None` if it cannot.
     durable: Option<DurableJobs>,
-    /// The directory for temporary files of jobs. Dropping it removes the directory.
-    _scratch: Option<ScratchRoot>,
+    _scratch: JobScratch,
 }
 
 /// The journal and the pumps of the jobs of a durable server.
@@ -75,25 +74,25 @@ struct DurableJobs {
 }
 
 impl App {
-    /// Starts everything but the transports, and takes over the jobs of the previous server.
+    /// Starts everything but the transports, and takes over the jobs of the previous server. After an
+    /// error these go on, and the next server takes them over.
     pub(super) async fn start(
         host: Arc<Host>,
         loaded: Loaded,
         sources: ConfigSources,
         durable: DurableState,
         log_filter: LogFilter,
+        served: ServedTenants,
     ) -> Result<Self, AppError> {
         report_ignored_keys(&loaded);
-        // Other tenants have no jobs in a server of one program.
-        tenants::check_switching(&loaded, Some(TenantId::LOCAL))?;
-        let scratch = make_scratch_root(&host);
-        let scratch_path = scratch.as_ref().map_or(Path::new(""), ScratchRoot::path);
+        tenants::check_switching(&loaded, served)?;
+        let scratch = JobScratch::create(&host);
         let DurableState { numbers, tickets, journal, unstored, previous } = durable;
         let mut settings = module_settings::service_settings(
             &loaded,
             &host,
             &sources.environment,
-            scratch_path,
+            scratch.path(),
             journal.as_ref().map_or(OutputFiles::OfThisServer, |journal| OutputFiles::Named {
                 disk: journal.disk().clone(),
                 unstored,
@@ -120,6 +119,7 @@ impl App {
             pressure,
             gauges: Arc::clone(&gauges),
             log_filter: log_filter.clone(),
+            served,
         };
         let reloader = Reloader::new(targets, sources, loaded);
         let on_signal = reloader.clone();
@@ -171,9 +171,9 @@ impl App {
             process: describe_process(ServerKind::Serve),
         };
         self.announce_start(&server, &link);
-        let settings = self.settings.clone();
+        let (settings, host) = (self.settings.clone(), Arc::clone(&self.host));
         spawn_blocking(move || {
-            let sharing = tenants::list_sharing_root(&settings);
+            let sharing = tenants::list_sharing_root(&settings, &host);
             if !sharing.is_empty() {
                 events::tenants_share_root(&sharing);
             }
@@ -395,9 +395,31 @@ fn describe_process(kind: ServerKind) -> ApiProcess {
 }
 
 /// Creates the directory for temporary files of jobs.
-fn make_scratch_root(host: &Host) -> Option<ScratchRoot> {
-    let scratch = host.make_scratch_root(&std::env::temp_dir());
-    scratch.inspect_err(|error| events::scratch_dir_unusable(error)).ok()
+/// The directory for temporary files of jobs. Dropping it removes the directory, unless jobs of the
+/// previous server were not taken over: their files are in it.
+struct JobScratch {
+    root: Option<ScratchRoot>,
+    host: Arc<Host>,
+}
+
+impl JobScratch {
+    fn create(host: &Arc<Host>) -> Self {
+        let root = host.make_scratch_root(&std::env::temp_dir());
+        let root = root.inspect_err(|error| events::scratch_dir_unusable(error)).ok();
+        Self { root, host: Arc::clone(host) }
+    }
+
+    fn path(&self) -> &Path {
+        self.root.as_ref().map_or(Path::new(""), ScratchRoot::path)
+    }
+}
+
+impl Drop for JobScratch {
+    fn drop(&mut self) {
+        if self.host.keeper().has_untaken_jobs() {
+            mem::forget(self.root.take());
+        }
+    }
 }
 
 /// The longest wait for a client before the socket is opened.

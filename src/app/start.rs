@@ -19,6 +19,7 @@ use super::serve::App;
 use super::server_lock::ServerLock;
 #[cfg(feature = "otlp")]
 use super::span_sender;
+use super::tenants::ServedTenants;
 use super::{connect, module_settings, rules, tenants};
 use crate::cli::{
     self, Cli, Command, ConfigVerb, Display, JobVerb, OperatorVerb, RunFlags, terminal,
@@ -186,9 +187,9 @@ impl Startup {
             let exporter = Exporter::install()?;
             // A mistake in the rules must end the server before a client can connect.
             rules::admission_rules(&loaded, &loaded.settings.job.shell)?;
-            tenants::check_switching(&loaded, None)?;
+            tenants::check_switching(&loaded, ServedTenants::All)?;
             let host = durable::new_host(keeper.as_ref())?;
-            let link = KeeperLink::new(keeper).map_err(AppError::from_thread_error)?;
+            let link = KeeperLink::new(&host)?;
             let http = module_settings::http_settings(&loaded.settings, Arc::clone(&host))?;
             let server = Server::bind_or_reuse(http, link.take_listeners()).await?;
             link.hold_listeners(&server).map_err(AppError::Keeper)?;
@@ -196,9 +197,11 @@ impl Startup {
             let grace = loaded.settings.job.grace;
             let drain = loaded.settings.server.drain;
             let mut shutdown_trigger = ShutdownTrigger::listen(Arc::clone(&host), grace, drain)?;
-            let durable = DurableState::open(&loaded.settings, &host, &link)?;
+            let durable = DurableState::open(&loaded.settings, &link)?;
             let environment = self.sources.environment.clone();
-            let app = App::start(host, loaded, self.sources, durable, log_filter).await?;
+            let app =
+                App::start(host, loaded, self.sources, durable, log_filter, ServedTenants::All)
+                    .await?;
             link.start(&environment, app.reloader())?;
             app.serve_http(server, exporter, &mut shutdown_trigger, lock, link).await?;
             Ok(0)
@@ -218,16 +221,18 @@ impl Startup {
         let traces = start_trace_export(&loaded, runtime.handle())?;
         let result = runtime.block_on(async {
             let host = durable::new_host(None)?;
-            let keeper_gone = durable::watch_keeper(&host)?;
+            let link = KeeperLink::new(&host)?;
             let grace = loaded.settings.job.grace;
             let mut shutdown_trigger =
                 ShutdownTrigger::listen(Arc::clone(&host), grace, Duration::ZERO)?;
             // A server of one client or one command numbers its jobs from 1.
             let durable = DurableState::default();
-            let app = App::start(host, loaded, self.sources, durable, log_filter).await?;
+            let app =
+                App::start(host, loaded, self.sources, durable, log_filter, ServedTenants::Local)
+                    .await?;
             tokio::select! {
                 served = app.serve_stdio(&mut shutdown_trigger) => served.map(|()| 0),
-                () = keeper_gone.cancelled() => Err(AppError::KeeperDied),
+                () = link.wait_until_gone() => Err(AppError::KeeperDied),
             }
         });
         drop(traces);
@@ -286,14 +291,16 @@ impl Startup {
         let result = runtime.block_on(async {
             // A server of one client or one command numbers its jobs from 1.
             let host = durable::new_host(None)?;
-            let keeper_gone = durable::watch_keeper(&host)?;
+            let link = KeeperLink::new(&host)?;
             let durable = DurableState::default();
-            let app = App::start(host, loaded, self.sources, durable, log_filter).await?;
+            let app =
+                App::start(host, loaded, self.sources, durable, log_filter, ServedTenants::Local)
+                    .await?;
             let result = tokio::select! {
                 result = cli::run::run(app.service(), flags, &display) => {
                     result.map_err(AppError::Signals)?
                 }
-                () = keeper_gone.cancelled() => return Err(AppError::KeeperDied),
+                () = link.wait_until_gone() => return Err(AppError::KeeperDied),
             };
             app.service().drain(Duration::ZERO, grace).await;
             app.end_everything().await;
@@ -345,7 +352,7 @@ impl Startup {
             confinement_rules: rules::configured_confinement(&loaded.settings, &host)?,
             host: &host,
             limits,
-            sharing_root: tenants::list_sharing_root(&loaded.settings),
+            sharing_root: tenants::list_sharing_root(&loaded.settings, &host),
         };
         Ok(cli::doctor::run(flags, &input, &Display::detect(&self.sources.environment)))
     }

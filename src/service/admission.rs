@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use thiserror::Error;
 
 use super::approval::{Approval, ApprovalSubject, Approvals, NoConsent};
-use super::confinement::ConfinementRules;
+use super::confinement::{ConfinementRules, find_redirected_dir};
 use super::submission::CallerContext;
 use crate::confinement::{Confinement, GrantedConfinement, NetworkAccess, SandboxProfile};
 use crate::ids::{JobId, TenantId};
@@ -302,6 +302,12 @@ fn decide_job(
         return Ok(AdmissionGrant { rule: None, uncertain: None, sandbox: None, cwd: None });
     }
     let cwd = open_allowed_dir(host, rules, caller.tenant, &spec.cwd)?;
+    if let Some(area) = rules.area(caller.tenant)
+        && let Some((path, found)) =
+            find_redirected_dir(host, area, spec.confinement.effective.profile)
+    {
+        return Err(AdmissionError::Redirected { tenant: caller.tenant, path, found });
+    }
     if let Some(root) = root {
         let root = host.open_dir(root).map_err(AdmissionError::Unreadable)?;
         if !cwd.path().starts_with(root.path()) {
@@ -518,6 +524,11 @@ pub enum AdmissionError {
         /// The settings that list the allowed ones.
         settings: String,
     },
+    /// A directory of the tenant is a symlink now, or in one.
+    #[error(
+        "`{}`, a directory of tenant {tenant}, leads to `{}` now; put the directory back, or change the settings of the tenant and reload them", .path.display(), .found.display()
+    )]
+    Redirected { tenant: TenantId, path: PathBuf, found: PathBuf },
     /// The directory is not below the one that the tool is bound to.
     #[error("`{}` is outside the project root `{}`; give a directory below it", .cwd.display(), .root.display())]
     OutsideRoot {
@@ -553,7 +564,9 @@ impl AdmissionError {
             Self::ByPolicy(refusal) => refusal.code(),
             Self::NeedsApproval { .. } => "needs_approval",
             Self::NotApproved { .. } => "not_approved",
-            Self::Directory { .. } | Self::OutsideRoot { .. } => "outside_directories",
+            Self::Directory { .. } | Self::Redirected { .. } | Self::OutsideRoot { .. } => {
+                "outside_directories"
+            }
             Self::Confined { .. } => "confined",
             Self::Unreadable(error) => error.code(),
             Self::NoAudit { .. } => "no_audit",
@@ -572,6 +585,7 @@ impl AdmissionError {
             Self::NotApproved { rule, .. } => rule.clone(),
             Self::ByPolicy(refusal) => refusal.code().to_owned(),
             Self::Directory { settings, .. } => settings.clone(),
+            Self::Redirected { tenant, .. } => format!("tenants.{tenant}"),
             Self::OutsideRoot { .. } | Self::Confined { .. } => self.code().to_owned(),
             Self::Unreadable(error) => error.code().to_owned(),
             Self::NoAudit { .. } => "audit.on_failure".to_owned(),

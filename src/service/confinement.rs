@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
@@ -15,9 +16,11 @@ use crate::confinement::{
     Confinement, GrantedConfinement, NetworkAccess, ResourceLimits, SandboxProfile,
 };
 use crate::ids::TenantId;
-use crate::process::load;
-use crate::process::{ConfinementUnavailable, OnUnavailable, SandboxSupport, grant_confinement};
+use crate::process::{
+    ConfinementUnavailable, Host, OnUnavailable, SandboxSupport, grant_confinement, load,
+};
 use crate::setting_values::{deserialize_word, format_size};
+use crate::spec::TenantArea;
 
 /// A set of confinement settings, from the configuration or from a call; `None` = not set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
@@ -265,7 +268,8 @@ impl ConfinementRules {
     }
 
     /// Returns the confinement of this tenant's jobs in this lane, if their calls ask for nothing.
-    pub(super) fn confinement(&self, tenant: TenantId, lane: &str) -> Confinement {
+    #[must_use]
+    pub fn confinement(&self, tenant: TenantId, lane: &str) -> Confinement {
         self.effective_confinement(tenant, lane).confinement()
     }
 
@@ -405,6 +409,24 @@ fn tighten_bound<T: Ord>(
 
 fn describe_looser(name: &str, asked: impl Display, has: impl Display) -> LooserTexts {
     (format!("{name} {asked}"), format!("{name} {has}"))
+}
+
+/// Returns a directory of the settings that is another one by now, and that one: somebody has put a
+/// symlink in its place or around it, and the sandbox of a job would make its target writable.
+pub(super) fn find_redirected_dir(
+    host: &Host,
+    area: &TenantArea,
+    profile: SandboxProfile,
+) -> Option<(PathBuf, PathBuf)> {
+    match profile {
+        SandboxProfile::None | SandboxProfile::Default => return None,
+        SandboxProfile::WorkspaceWrite | SandboxProfile::ReadOnly => {}
+    }
+    area.list_granted(&area.hidden).find_map(|path| {
+        // Without a missing directory jobs go on.
+        let found = host.open_dir(path).ok()?.path().to_owned();
+        (found != *path).then(|| (path.clone(), found))
+    })
 }
 
 #[cfg(test)]

@@ -86,7 +86,8 @@ impl TenantClient {
         let workspace = self.list_workspaces(area.as_deref());
         let is_protected = || {
             let file = resolve_links(&root.join(path));
-            let protects = |dir: &Path| self.service.places.protects(dir, &file);
+            let places = self.sandbox_paths(area.as_deref());
+            let protects = |dir: &Path| places.protects(dir, &file);
             protects(root) || workspace.iter().any(|dir| protects(dir))
         };
         let refused = match profile {
@@ -413,7 +414,7 @@ pub enum FileError {
     /// The path leads to the wrong kind of file for this call.
     #[error("`{path}` is {found}, not {wanted}")]
     WrongKind { path: String, found: &'static str, wanted: &'static str },
-    #[error("permission denied for `{path}`; the server's user may not do that")]
+    #[error("permission denied for `{path}`; the user that jobs run as may not do that")]
     Permission { path: String },
     /// The file system does not answer.
     #[error("`{path}` did not answer within {}s; try again, or another file", .patience.as_secs())]
@@ -449,6 +450,7 @@ impl From<AdmissionError> for FileError {
             | AdmissionError::NeedsApproval { .. }
             | AdmissionError::NotApproved { .. }
             | AdmissionError::Directory { .. }
+            | AdmissionError::Redirected { .. }
             | AdmissionError::OutsideRoot { .. }
             | AdmissionError::Confined { .. }
             | AdmissionError::NoAudit { .. } => Self::Rules(refused),

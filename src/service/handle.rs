@@ -114,15 +114,18 @@ impl JobService {
         let downloads = downloads.map_err(|error| SpawnErr::StartupFailed(error.into()))?;
         let quota = Arc::clone(&job.quota);
         let places = Arc::clone(&job.places);
-        let host = Arc::clone(&job.host);
         let max_finished_age = retention.all.age.into_iter().chain(retention.tenant.age).min();
         let (freed_sender, freed_jobs) = mpsc::unbounded_channel();
         let mut previous = previous;
         let recorded = std::mem::take(&mut previous.jobs.approvals);
         let job_numbers = Arc::new(JobNumbers::open(numbers, &previous.jobs.numbers));
         let approvals = Approvals::restore(job.journal.clone(), recorded);
-        let admission = Arc::new(AdmissionControl::new(rules, audit, approvals, host));
-        let restored = restore_jobs(previous, &admission, &Arc::new(job.clone()));
+        let admission =
+            Arc::new(AdmissionControl::new(rules, audit, approvals, Arc::clone(&job.host)));
+        // Last of all: dropping the processes ends their trees; after an error above the keeper tries
+        // again.
+        let processes = job.host.take_kept_processes();
+        let restored = restore_jobs(previous, processes, &admission, &Arc::new(job.clone()));
         let settings = SupervisorSettings { queue, retention, compress_from, job, freed_sender };
         // Hands the restored jobs over to the supervisor, which owns all jobs from here on.
         let supervisor = Supervisor::start(settings, restored).await?;

@@ -39,8 +39,6 @@ use crate::telemetry::{LoggedCommand, events};
 pub struct PreviousServer {
     /// The jobs by the journal.
     pub jobs: JournalState,
-    /// The processes that the keeper holds.
-    pub processes: Vec<KeptProcess>,
     /// The jobs whose endings are missing in the audit log.
     pub without_ending: HashSet<AuditedJob>,
     /// `true` if the journal was there and whole: output of other jobs can be removed.
@@ -57,13 +55,15 @@ impl PreviousServer {
     }
 }
 
-/// Restores all jobs. Reads the disk only for jobs that had not ended.
+/// Restores all jobs, and ends processes of unknown jobs. Reads the disk only for jobs that had not
+/// ended.
 pub(super) fn restore_jobs(
     previous: PreviousServer,
+    processes: Vec<KeptProcess>,
     admission: &AdmissionControl,
     settings: &Arc<SharedJobSettings>,
 ) -> RestoredJobs {
-    let PreviousServer { jobs, processes, without_ending, .. } = previous;
+    let PreviousServer { jobs, without_ending, .. } = previous;
     let JournalState { unfinished, finished, freed, .. } = jobs;
     let processes =
         processes.into_iter().map(|KeptProcess { name, process }| (name, process)).collect();

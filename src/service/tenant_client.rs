@@ -16,7 +16,7 @@ use super::caller_history::{ReportTo, SeenOutput};
 use super::confinement::{Bound, LimitSetting, LimitTerms};
 use super::handle::{JobService, clean_client_text};
 use super::submission::{CallerContext, CommandLogging, DirectoryScope, Submission, SubmitError};
-use crate::confinement::SandboxProfile;
+use crate::confinement::{SandboxPaths, SandboxProfile};
 use crate::ids::{CallerSession, JobId, JobNumber, TenantId};
 use crate::job::{JobHandle, JobVariables, StopRequest};
 use crate::outcome::{JobEnding, LimitKind, Outcome, StartError};
@@ -457,6 +457,12 @@ impl TenantClient {
         area.map_or(&self.service.places.workspace, |area| &area.directories)
     }
 
+    /// Returns the paths for the sandbox of jobs with this area.
+    pub(super) fn sandbox_paths(&self, area: Option<&TenantArea>) -> Arc<SandboxPaths> {
+        let general = &self.service.places;
+        area.map_or_else(|| Arc::clone(general), |area| Arc::new(area.sandbox_paths(general)))
+    }
+
     /// Explains why a job did not find a command; `None` if that is not why the job ended, or if
     /// nothing is known about it.
     pub async fn explain_missing_command(
@@ -476,7 +482,7 @@ impl TenantClient {
         }
         // The name comes from the job, which must not learn about files that it cannot see itself.
         let sees_all_files = match job.spec().confinement.effective.profile {
-            SandboxProfile::None | SandboxProfile::Default => true,
+            SandboxProfile::None | SandboxProfile::Default => !self.has_own_user(job),
             SandboxProfile::WorkspaceWrite | SandboxProfile::ReadOnly => false,
         };
         // A later command of a shell line may run in another directory.
@@ -500,6 +506,14 @@ impl TenantClient {
             (!names.is_empty()).then_some(MissingCommand::HasSimilar { names })
         };
         tokio::task::spawn_blocking(search).await.unwrap_or_default()
+    }
+
+    /// `true` if a job runs as another user than the server, or jobs of its tenant do so now: a job of
+    /// an earlier server does not tell.
+    fn has_own_user(&self, job: &JobHandle) -> bool {
+        let rules = self.service.admission.rules();
+        let areas = job.spec().area.iter().chain(rules.area(job.id().tenant()));
+        areas.into_iter().any(|area| area.user.is_some())
     }
 
     /// Returns the names of the server's variables that a failed job did not get. Only for the local

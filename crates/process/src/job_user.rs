@@ -329,6 +329,7 @@ mod tests {
     #[test]
     fn a_thread_has_the_rights_of_a_user_only_meanwhile() {
         if !JobUser::can_switch() {
+            eprintln!("not tried: needs root");
             return;
         }
         let daemon = JobUser::find("daemon").unwrap().unwrap();
@@ -346,6 +347,7 @@ mod tests {
     #[test]
     fn a_process_that_became_a_user_has_no_way_back() {
         if !JobUser::can_switch() {
+            eprintln!("not tried: needs root");
             return;
         }
         let daemon = JobUser::find("daemon").unwrap().unwrap();

@@ -109,6 +109,7 @@ impl From<SubmitError> for CommandError {
                 | AdmissionError::NeedsApproval { .. }
                 | AdmissionError::NotApproved { .. }
                 | AdmissionError::Directory { .. }
+                | AdmissionError::Redirected { .. }
                 | AdmissionError::Confined { .. }
                 | AdmissionError::OutsideRoot { .. },
             ) => Self::Denied,

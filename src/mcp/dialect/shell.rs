@@ -223,6 +223,7 @@ fn suggest_alternative(error: &AdmissionError) -> Option<String> {
             "Do it without that command, or ask the user first".to_owned()
         }
         AdmissionError::OutsideRoot { .. }
+        | AdmissionError::Redirected { .. }
         | AdmissionError::NeedsApproval { .. }
         | AdmissionError::Confined { .. }
         | AdmissionError::Unreadable(_)

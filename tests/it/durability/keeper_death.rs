@@ -6,6 +6,7 @@ use super::client::DurableClient;
 use super::disturbance::crash;
 use crate::harness::{
     HttpConnection, HttpRequest, Launch, Marker, TestServer, eventually, is_alive, private_dir,
+    signal,
 };
 
 /// Starts a job whose processes left its session.
@@ -103,4 +104,18 @@ fn signals_that_the_keeper_does_not_use_end_nothing_and_sigterm_drains() {
     assert_eq!(client.status(job)["state"], "running", "it has its time");
     std::fs::write(server.work().join("gate"), "").expect("the gate opens");
     assert!(server.wait_exit().success());
+}
+
+#[test]
+fn a_server_without_a_journal_ends_with_its_keeper() {
+    let marker = Marker::new();
+    let config = "[server]\ndurability = \"off\"\n";
+    let mut server = Launch::http().structured().config(config).start();
+    start_detached(&mut server, &marker);
+    let keeper = server.own_keeper_pid();
+    assert_eq!(server.server_pid(), server.pid(), "the keeper is its child");
+    signal(i32::try_from(keeper).expect("a pid fits"), Signal::KILL);
+    server.expect_log("was killed; all jobs were ended");
+    assert!(!server.wait_exit().success(), "its service manager starts it again");
+    marker.wait_gone();
 }

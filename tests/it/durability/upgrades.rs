@@ -129,6 +129,31 @@ fn jobs_outlive_settings_that_are_not_valid() {
 }
 
 #[test]
+fn jobs_and_their_files_outlive_a_server_that_cannot_write_its_audit_log() {
+    let place = private_dir();
+    let log = place.path().join("audit.jsonl");
+    let config = format!(
+        "[audit]\nenabled = true\nfile = {log:?}\non_failure = \"refuse\"\n[confinement]\nprofile = \"workspace-write\"\n"
+    );
+    let mut server = Launch::http().structured().config(&config).start();
+    let job =
+        server.start("f=$(mktemp); while [ ! -e gate ]; do sleep 0.05; done; [ -e $f ] && exit 5");
+    server.wait_running(job);
+    // The next server reads the journal, and fails after that.
+    std::fs::remove_file(&log).expect("it was written");
+    std::fs::create_dir(&log).expect("ours");
+    signal(i32::try_from(server.server_pid()).expect("a pid fits"), Signal::KILL);
+    let attempts = || server.log_text().matches("exited with code 1; starting it again").count();
+    eventually("the keeper tries again", || attempts() >= 2);
+    std::fs::remove_dir(&log).expect("ours");
+    let mut client = DurableClient::new(server.http().address());
+    assert_eq!(client.status(job)["state"], "running");
+    std::fs::write(server.work().join("gate"), "").expect("the gate opens");
+    let status = client.wait_finished(job);
+    assert_eq!(status["exit_code"], 5, "{status}");
+}
+
+#[test]
 fn settings_that_only_another_version_may_know_do_not_refuse_an_upgrade_to_it() {
     let mut server = Launch::http().structured().config("[queue]\nslots = 4\n").start();
     let job = server.start("while [ ! -e gate ]; do sleep 0.05; done; exit 5");

@@ -248,11 +248,17 @@ impl TestServer {
     pub(crate) fn keeper_pid(&self) -> u32 {
         match self.link {
             ServerLink::Http(_) => self.pid(),
-            ServerLink::Stdio(_) => eventually_some("the server has a keeper", || {
-                let mut children = children_of(self.pid()).into_iter();
-                children.find(|pid| name_of(*pid).is_some_and(|name| name == "shellyard-keep"))
-            }),
+            ServerLink::Stdio(_) => self.own_keeper_pid(),
         }
+    }
+
+    /// The keeper that is a child of the server: that of a server without a journal.
+    #[track_caller]
+    pub(crate) fn own_keeper_pid(&self) -> u32 {
+        eventually_some("the server has a keeper", || {
+            let mut children = children_of(self.pid()).into_iter();
+            children.find(|pid| name_of(*pid).is_some_and(|name| name == "shellyard-keep"))
+        })
     }
 
     /// The shims, dead ones included: one for each job that has processes or whose end is not recorded.

@@ -7,9 +7,12 @@ use std::path::Path;
 use rustix::process::Signal;
 use serde_json::json;
 
-use super::separated::{TenantDirs, client_of, fails, output, run, run_with, start_server};
+use super::separated::{
+    TenantDirs, client_of, fails, is_root, output, run, run_with, start_server,
+};
 use super::world::TenantSession;
 use crate::harness::{HttpRequest, Launch, Sandbox, run_program, text};
+use crate::tenants::tokens::create_token;
 
 #[track_caller]
 fn refuses(client: &mut TenantSession, cwd: &Path) {
@@ -168,13 +171,21 @@ fn a_setting_that_cannot_be_used_is_named_with_the_reason() {
         ("workspace = \"/\"", "workspace", "too wide"),
         ("workspace = \"/usr/share\"", "workspace", "too wide"),
         ("allowed_directories = [\"/tmp\"]", "allowed_directories", "too wide"),
+        ("workspace = \"/root\"", "workspace", "`/root`, which belongs to root"),
         ("user = \"no-such-user\"", "user", "no user `no-such-user`"),
+        ("user = \"root\"", "user", "`root` is root"),
         ("user = \"daemon\"", "user", "too wide"),
         ("user = \"nobody\"", "user", "the home directory of `nobody`"),
     ] {
         let said = check(line);
         let key = format!("tenants.alice.{key}");
         assert!(said.contains(&key) && said.contains(why), "{line}: {said}");
+    }
+    let data = sandbox.data();
+    fs::create_dir_all(data.join("inner")).expect("ours");
+    for path in [&data, &data.join("inner"), &sandbox.path().to_owned()] {
+        let said = check(&format!("workspace = {path:?}\n[server]\ndata_dir = {data:?}"));
+        assert!(said.contains("which belongs to root or to the server"), "{path:?}: {said}");
     }
     let dirs = TenantDirs::new();
     let limited = format!("[policy]\nallowed_directories = [{:?}]", dirs.at("bob"));
@@ -184,13 +195,17 @@ fn a_setting_that_cannot_be_used_is_named_with_the_reason() {
 
 #[test]
 fn root_is_warned_of_tenants_that_nothing_keeps_apart() {
-    if !rustix::process::geteuid().is_root() {
+    if !is_root() {
         return;
     }
     const WARNING: &str = "jobs of several tenants run as root";
     let dirs = TenantDirs::new();
     let both = "[tenants.alice]\nmax_running = 2\n[tenants.bob]\nmax_running = 2\n";
-    for (config, is_warned) in [(both, true), (&dirs.config(""), false), ("", false)] {
+    let limited = dirs.config("confinement = \"workspace-write\"");
+    // A workspace alone closes no file of it to other tenants.
+    for (config, is_warned) in
+        [(both, true), (&dirs.config(""), true), (&limited, false), ("", false)]
+    {
         let server = start_server(config);
         let file = server.sandbox().path().join("config.toml");
         let file = file.to_str().expect("our path");
@@ -203,6 +218,57 @@ fn root_is_warned_of_tenants_that_nothing_keeps_apart() {
             assert!(!server.log_text().contains(WARNING), "{config}");
         }
     }
+}
+
+#[test]
+fn a_token_that_runs_no_jobs_shares_nothing() {
+    if !is_root() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let file = sandbox.write("config.toml", "[tenants.alice]\nmax_running = 2\n");
+    let file = file.to_str().expect("our path");
+    for (role, is_warned) in [("metrics", false), ("read-only", false), ("run", true)] {
+        create_token(&sandbox, &["watcher", "--role", role]);
+        let doctor = run_program(&sandbox, &["doctor", "--config", file]);
+        let said = text(&doctor.stdout);
+        assert_eq!(
+            said.contains("jobs of alice, watcher run as root"),
+            is_warned,
+            "{role}: {said}"
+        );
+    }
+}
+
+#[test]
+fn a_symlink_in_place_of_a_directory_opens_no_other_one() {
+    let dirs = TenantDirs::new();
+    let secret = dirs.at("bob/secret");
+    let config = |inner: &str| {
+        let directories =
+            format!("allowed_directories = [{:?}, {:?}]", dirs.at(inner), dirs.at("more"));
+        let common = "confinement = \"workspace-write\"";
+        let tenants = dirs.config(common).replacen('\n', &format!("\n{directories}\n"), 1);
+        format!("{tenants}[confinement]\nbackend = \"landlock\"\n")
+    };
+    let mut server = start_server(&config("alice/sub"));
+    let mut alice = client_of(&mut server, "alice");
+    let link = format!("mv sub before && ln -s {} sub", dirs.at("bob").display());
+    assert_eq!(output(&mut alice, &link), "");
+    fails(&mut alice, "echo spoilt > sub/secret", "knows");
+    assert_eq!(fs::read_to_string(&secret).expect("the file"), "bob knows\n");
+    // Nor does a reload follow it.
+    server.signal(Signal::HUP);
+    server.expect_log("tenants.alice.allowed_directories cannot be used");
+    fails(&mut alice, "echo spoilt > sub/secret", "knows");
+    // No job of hers can do that.
+    fs::rename(dirs.at("more"), dirs.at("before")).expect("it is ours");
+    symlink(dirs.at("bob"), dirs.at("more")).expect("a link of ours");
+    let reply = run_with(&mut alice, json!({"command": "echo spoilt > secret"}));
+    let said = reply.error_text();
+    assert_eq!(reply["error_code"], "outside_directories", "{said}");
+    assert!(said.contains("a directory of tenant alice, leads to"), "{said}");
+    assert_eq!(fs::read_to_string(&secret).expect("the file"), "bob knows\n");
 }
 
 #[test]

@@ -116,3 +116,12 @@ pub(super) fn run_with(client: &mut TenantSession, mut arguments: Value) -> Repl
     arguments["wait_s"] = 40.into();
     client.call("run_command", arguments)
 }
+
+/// `true` if this process can run a server that switches users; tells otherwise that a test is left out.
+pub(super) fn is_root() -> bool {
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root {
+        eprintln!("not tried: needs root");
+    }
+    is_root
+}

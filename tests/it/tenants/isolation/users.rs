@@ -8,14 +8,13 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use super::separated::{
-    DAEMON, HostUser, SYS, TenantDirs, client_of, fails, output, run, run_with, start_server,
+    DAEMON, HostUser, SYS, TenantDirs, client_of, fails, is_root, output, run, run_with,
+    start_server,
 };
-use crate::harness::{Marker, Sandbox, eventually, output_of, signal, text, without_privileges};
-
-/// `true` if this process can run a server that switches users.
-fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
-}
+use super::world::TenantSession;
+use crate::harness::{
+    Launch, Marker, Sandbox, eventually, output_of, signal, text, without_privileges,
+};
 
 /// Each profile with each means that enforces it.
 const SANDBOXES: [(&str, &str); 5] = [
@@ -66,7 +65,7 @@ fn jobs_run_as_the_user_with_its_login_and_without_privileges() {
         );
         let env = json!({"command": "echo $HOME", "env": {"HOME": "/of/the/call"}});
         assert_eq!(run_with(&mut alice, env)["output"], "/of/the/call\n", "{case}");
-        fails(&mut alice, "su -c id", "uid=0");
+        fails(&mut alice, "setpriv --reuid 0 --clear-groups id", "uid=0");
     }
 }
 
@@ -156,7 +155,9 @@ fn file_calls_have_the_rights_of_the_user() {
     assert_eq!((made.uid(), made.gid()), (DAEMON.uid, DAEMON.uid));
     let refused = alice.call("read_file", json!({"path": "of-root"}));
     assert!(refused.is_error() && !refused.0.to_string().contains("knows"), "{}", refused.0);
-    assert!(alice.call("write_file", json!({"path": "of-root", "content": "x"})).is_error());
+    let refused = alice.call("write_file", json!({"path": "of-root", "content": "x"}));
+    assert!(refused.is_error(), "{}", refused.0);
+    assert!(refused.0.to_string().contains("the user that jobs run as may not"), "{}", refused.0);
     // The thread of the call has its own rights again.
     let mut local = client_of(&mut server, "carol");
     for _ in 0..20 {
@@ -222,4 +223,35 @@ fn a_user_may_not_run_where_only_root_may() {
     let mut alice = client_of(&mut server, "alice");
     let (code, shown) = run(&mut alice, "cat /etc/shadow");
     assert!(code != 0 && !shown.contains("root:"), "{shown}");
+}
+
+#[test]
+fn no_hint_tells_a_user_whether_a_file_of_another_exists() {
+    if !is_root() {
+        return;
+    }
+    const HINT: &str = "where the job started";
+    let dirs = TenantDirs::new();
+    let mut server = start_server(&dirs.config_with_users(""));
+    let hints = |client: &mut TenantSession, name: &str| {
+        // The job itself says what it has not found.
+        let said = format!("echo 'sh: 1: {name}: not found' >&2; exit 127");
+        let reply = run_with(client, json!({"command": format!("{name} 2>/dev/null; {said}")}));
+        reply.0.to_string().contains(HINT)
+    };
+    let mut alice = client_of(&mut server, "alice");
+    for name in ["../bob/secret", "../bob/no-such-file"] {
+        assert!(!hints(&mut alice, name), "{name}");
+    }
+    let mut carol = client_of(&mut server, "carol");
+    assert!(hints(&mut carol, "./no-such-file"), "jobs as the server's user get one");
+}
+
+#[test]
+fn a_program_of_one_tenant_reloads_settings_with_users_of_others() {
+    let dirs = TenantDirs::new();
+    let config = format!("[tenants.alice]\nuser = \"daemon\"\nworkspace = {:?}\n", dirs.at("more"));
+    let server = Launch::stdio().unprivileged().config(&config).start();
+    server.signal(Signal::HUP);
+    server.expect_log("settings reloaded");
 }
