@@ -31,7 +31,8 @@ use crate::outcome::{
     StopBy,
 };
 use crate::process::{
-    EndCause, EndingNote, Exit, LeaderEnd, PipelineReport, Process, ProcessEvent, TerminalSize,
+    EndCause, EndingNote, Exit, LeaderEnd, NotStarted, PipelineReport, Process, ProcessEvent,
+    TerminalSize,
 };
 use crate::spec::Stdin;
 use crate::telemetry::ActorKind;
@@ -221,7 +222,7 @@ impl Job {
         let cwd = self.guard.take_cwd();
         let launch = match build_launch(&self.guard, cwd) {
             Ok(launch) => launch,
-            Err(why) => return self.continue_start(Err(why), myself),
+            Err(why) => return self.continue_start(Err(why.into()), myself),
         };
         let host = Arc::clone(&self.guard.settings.host);
         // The process comes back with a message, and belongs to no job until then: if the message is
@@ -235,10 +236,11 @@ impl Job {
         self.starting = Some(task.abort_handle());
     }
 
-    fn continue_start(&mut self, started: Result<Process, StartError>, myself: &Address) {
+    fn continue_start(&mut self, started: Result<Process, NotStarted>, myself: &Address) {
         let event = match started {
             Ok(process) => self.handle_start(process, myself),
-            Err(why) => Event::FailedToStart(why),
+            Err(NotStarted::Failed(why)) => Event::FailedToStart(why),
+            Err(NotStarted::ShimLost) => Event::ShimLost,
         };
         self.guard.release_files();
         self.step(event, myself);

@@ -20,9 +20,11 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use super::handle::StopRequest;
 use super::standard_streams::{InputError, InputReceipt, JobInput};
 use crate::block_in_place;
-use crate::outcome::{LimitKind, LivingProcesses, StartError};
+use crate::outcome::{LimitKind, LivingProcesses};
 use crate::output::LogReader;
-use crate::process::{LeaderEnd, Process, ProcessEvent, ProcessEvents, ProcessTree, TerminalSize};
+use crate::process::{
+    LeaderEnd, NotStarted, Process, ProcessEvent, ProcessEvents, ProcessTree, TerminalSize,
+};
 use crate::telemetry::ActorKind;
 use crate::telemetry::events::CountedMessage;
 
@@ -34,7 +36,7 @@ pub(super) enum JobMsg {
     StartRecorded,
     /// Sent by the start task: the process, or the reason why there is none. Dropping it ends the
     /// process.
-    Started(Result<Box<Process>, StartError>),
+    Started(Result<Box<Process>, NotStarted>),
     /// Sent by the task that follows the process: its shim has reported this.
     Process(ProcessEvent),
     /// Sent by the same task: the leader has ended.

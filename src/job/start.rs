@@ -21,7 +21,7 @@ use crate::output::redaction::Redactor;
 use crate::output::{LogStorage, Quota};
 use crate::process::shell::{self, ShellChoice};
 use crate::process::{
-    CommandLine, Cwd, Deadline, EnvVariable, Host, JOB_VARIABLE, LaunchStdin, Process,
+    CommandLine, Cwd, Deadline, EnvVariable, Host, JOB_VARIABLE, LaunchStdin, NotStarted, Process,
     ProcessLaunch, SandboxSpec, TerminalSize,
 };
 use crate::spec::{JobProgram, JobSpec, JobUser, ShellUse, Stdin};
@@ -31,7 +31,7 @@ use crate::trace::TraceContext;
 pub(super) async fn start_process(
     host: Arc<Host>,
     launch: ProcessLaunch,
-) -> Result<Process, StartError> {
+) -> Result<Process, NotStarted> {
     let starting = if host.is_quick_to_start(&launch) {
         host.begin_start(launch)
     } else {

@@ -154,12 +154,17 @@ fn apply_while_starting(event: Event) -> (State, Vec<Effect>) {
         Event::FailedToStart(why) => {
             finish(Streams::Closed, TreeRemains::Nobody, Outcome::FailedToStart(why))
         }
+        Event::ShimLost => {
+            let why = "the process that started this job was killed; the job may have run, and what was \
+                       left of it is being ended";
+            let outcome = Outcome::Lost { why: why.to_owned() };
+            finish(Streams::Closed, TreeRemains::Nobody, outcome)
+        }
         Event::StopRequested { by, .. } => {
             finish(Streams::Closed, TreeRemains::Nobody, Outcome::Stopped { by })
         }
         Event::LeaderExited { .. }
         | Event::TreeOver
-        | Event::ShimLost
         | Event::StreamsClosed
         | Event::EndingBegun(_)
         | Event::LimitHit(_)

@@ -356,9 +356,8 @@ impl Supervision {
             self.end_waiting(id, request.by);
             return Ok((job.clone(), StopReceipt::Ending(job)));
         }
-        let is_started = request.by == StopBy::NoSlot;
-        let receipt = if is_started { StopReceipt::Nothing } else { job.stop(request) };
-        Ok((job, receipt))
+        let has_slot = request.by == StopBy::NoSlot;
+        Ok((job.clone(), if has_slot { StopReceipt::Nothing } else { job.stop(request) }))
     }
 
     fn end_waiting(&mut self, id: JobId, by: StopBy) {

@@ -165,7 +165,7 @@ impl World {
         }
     }
 
-    /// What the server can hear from the shim of a running job.
+    /// Adds what the server can hear from the shim of a running job.
     fn report_steps(&self, design: &Design, number: Number, steps: &mut Vec<ServerStep>) {
         let job = &self.jobs[&number];
         match job.stage() {
@@ -193,7 +193,7 @@ impl World {
     /// be left. One that is being ended has it once its tree is over.
     fn can_record(&self, design: &Design, number: Number, ending: ModelEnding) -> bool {
         let job = &self.jobs[&number];
-        let is_drained = job.pipe == 0 && self.taken(number) == 0
+        let is_drained = job.pipe == 0 && self.bytes_in_memory(number) == 0
             || design.breaks(BrokenRule::EndBeforePipeIsEmpty);
         match ending {
             ModelEnding::Stopped | ModelEnding::TimedOut => is_drained && job.is_over(design),
@@ -244,7 +244,7 @@ impl World {
         if request.acked != Some(number) {
             return;
         }
-        if !job.is_file_removed && job.file + self.taken(number) > request.bytes_seen {
+        if !job.is_file_removed && job.file + self.bytes_in_memory(number) > request.bytes_seen {
             steps.push(ServerStep::Publish(number));
         }
         let is_early = phase == ModelPhase::Starting && design.breaks(BrokenRule::ShowBeforeShim);

@@ -128,7 +128,7 @@ fn runs_once(world: &World) -> bool {
 fn has_seen_bytes(world: &World, number: Number, job: &ModelJob) -> bool {
     let request = world.request_of(number);
     let is_freed = world.journal.contains(&ModelRecord::Freed(number));
-    let readable = if job.is_file_removed { 0 } else { job.file + world.taken(number) };
+    let readable = if job.is_file_removed { 0 } else { job.file + world.bytes_in_memory(number) };
     request.acked != Some(number) || is_freed || request.bytes_seen <= readable
 }
 

@@ -135,7 +135,7 @@ impl World {
             server.input.insert(number, input);
             input = 0;
         }
-        self.job_mut(number).shim = Some(ModelShim::asked(input));
+        self.job_mut(number).shim = Some(ModelShim::new_asked(input));
         if matches!(self.phase(number), Some(ModelPhase::Queued | ModelPhase::Starting)) {
             self.set_phase(number, ModelPhase::Asked);
         }
@@ -161,12 +161,12 @@ impl World {
     }
 
     fn hear(&mut self, number: Number, ending: ModelEnding) {
-        let taken = self.taken(number);
+        let taken = self.bytes_in_memory(number);
         self.set_phase(number, ModelPhase::Running { taken, ending: Some(ending) });
     }
 
     /// The bytes of a job that are in the memory of the server alone.
-    pub(super) fn taken(&self, number: Number) -> u8 {
+    pub(super) fn bytes_in_memory(&self, number: Number) -> u8 {
         match self.phase(number) {
             Some(ModelPhase::Running { taken, .. }) => taken,
             Some(_) | None => 0,
@@ -195,7 +195,7 @@ impl World {
 
     fn publish(&mut self, design: &Design, number: Number) {
         let is_early = design.breaks(BrokenRule::PublishBeforeFile);
-        let taken = if is_early { self.taken(number) } else { 0 };
+        let taken = if is_early { self.bytes_in_memory(number) } else { 0 };
         let bytes = self.jobs[&number].file + taken;
         let request = self.request_mut(number);
         request.bytes_seen = request.bytes_seen.max(bytes);

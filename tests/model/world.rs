@@ -282,7 +282,7 @@ pub(crate) const fn true_code(number: Number) -> u8 {
 
 impl ModelShim {
     /// Returns a shim that the keeper was asked for, with this much input.
-    pub(super) const fn asked(input: u8) -> Self {
+    pub(super) const fn new_asked(input: u8) -> Self {
         Self {
             stage: ModelStage::Asked,
             has_order: false,

@@ -73,7 +73,7 @@ pub use shim::{EchoMode, EndCause, EndingNote};
 pub use shim_link::{LeaderEnd, ProcessEvent, ProcessEvents};
 pub use sockets::JobConnectionDetector;
 pub use spawn::StartingProcess;
-pub use start_error::StartError;
+pub use start_error::{NotStarted, StartError};
 pub use stdio::{OutputPipe, ProcessInput, wait_until_readable};
 pub use syscalls::{block_in_place, limit_retained_memory, thread_cpu_time, trim_memory};
 pub use tree::{LivingProcesses, ProcessTree, measure_trees};

@@ -23,7 +23,7 @@ use crate::shell::PipelineReport;
 use crate::shim::{Isolation, Role, ShimPlan, memory_file};
 use crate::shim_link::{ShimLink, StartFailure};
 use crate::spawn_request::{SpawnFailure, SpawnRequest, SpawnStep};
-use crate::start_error::StartError;
+use crate::start_error::{NotStarted, StartError};
 use crate::stdio::{ChildStdio, StdioPipes};
 use crate::tree::ProcessTree;
 
@@ -92,8 +92,8 @@ impl StartingProcess {
     /// for ever.
     ///
     /// # Errors
-    /// Each reason has its own variant, see [`StartError`]. There is no process then.
-    pub async fn started(mut self) -> Result<Process, StartError> {
+    /// Each reason has its own variant, see [`StartError`]. No process is left then.
+    pub async fn started(mut self) -> Result<Process, NotStarted> {
         let started = self.process.events.started().await;
         self.finish(started)
     }
@@ -104,21 +104,25 @@ impl StartingProcess {
     /// As [`Self::started`].
     pub fn wait(self) -> Result<Process, StartError> {
         let started = self.process.tree.link().wait_for_start();
-        self.finish(started)
+        let program = to_text(&self.launch.command.program);
+        self.finish(started).map_err(|error| match error {
+            NotStarted::Failed(error) => error,
+            NotStarted::ShimLost => StartError::System {
+                program,
+                why: "the process that was to start it was killed, or got no descriptors"
+                    .to_owned(),
+            },
+        })
     }
 
-    fn finish(self, started: Result<(), StartFailure>) -> Result<Process, StartError> {
+    fn finish(self, started: Result<(), StartFailure>) -> Result<Process, NotStarted> {
         let Self { process, launch, path, directory } = self;
         match started {
             Ok(()) => Ok(process),
             Err(StartFailure::Step(failure)) => {
-                Err(explain_failure(failure, &launch, &path, directory.as_fd()))
+                Err(explain_failure(failure, &launch, &path, directory.as_fd()).into())
             }
-            Err(StartFailure::ShimLost) => Err(StartError::System {
-                program: to_text(&launch.command.program),
-                why: "the process that was to start it was killed, or got no descriptors"
-                    .to_owned(),
-            }),
+            Err(StartFailure::ShimLost) => Err(NotStarted::ShimLost),
         }
     }
 }

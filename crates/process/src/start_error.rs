@@ -7,6 +7,21 @@ use thiserror::Error;
 
 use crate::load::{TaskLimit, describe_open_file_limit};
 
+/// A reason why a process cannot be followed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NotStarted {
+    /// No process was started.
+    Failed(StartError),
+    /// Its shim was killed before it said so: the program may have run.
+    ShimLost,
+}
+
+impl From<StartError> for NotStarted {
+    fn from(error: StartError) -> Self {
+        Self::Failed(error)
+    }
+}
+
 /// A reason why no process was started. Each message says what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
