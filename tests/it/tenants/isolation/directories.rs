@@ -226,7 +226,9 @@ fn a_token_that_runs_no_jobs_shares_nothing() {
         return;
     }
     let sandbox = Sandbox::new();
-    let file = sandbox.write("config.toml", "[tenants.alice]\nmax_running = 2\n");
+    let data = sandbox.data();
+    let config = format!("[tenants.alice]\nmax_running = 2\n[server]\ndata_dir = {data:?}\n");
+    let file = sandbox.write("config.toml", &config);
     let file = file.to_str().expect("our path");
     for (role, is_warned) in [("metrics", false), ("read-only", false), ("run", true)] {
         create_token(&sandbox, &["watcher", "--role", role]);
