@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Rlimit, getpid};
+use rustix::process::{Resource, Rlimit, getpid, getrlimit};
 use serde::{Deserialize, Serialize};
 
 use crate::cgroup::Cgroups;
@@ -18,7 +18,7 @@ use crate::job_resources::{SandboxResources, SavedResources, protected_pids};
 use crate::keeper::{HeldShim, KeeperClient};
 use crate::launch::{LocalDirs, OpenedDir, ProcessLaunch, SandboxSpec};
 use crate::open_files::{FileReservation, PendingStarts};
-use crate::own_process::{protect_process, raise_open_files};
+use crate::own_process::{limit_open_files, protect_process, raise_open_files};
 use crate::process::Process;
 use crate::processes;
 use crate::sandbox::scratch::{self, ScratchReaper, ScratchRoot};
@@ -177,8 +177,12 @@ impl Host {
         &self.filters
     }
 
-    pub(crate) const fn open_files(&self) -> Rlimit {
-        self.open_files
+    /// Returns the limit on open files that a job gets: the one that the server was started with, within
+    /// the hard limit of the server, which may have been lowered since.
+    pub(crate) fn job_open_files(&self) -> (Option<u64>, Option<u64>) {
+        let Rlimit { current, maximum } = self.open_files;
+        let limit = limit_open_files((current, maximum), getrlimit(Resource::Nofile).maximum);
+        (limit.current, limit.maximum)
     }
 
     pub(crate) fn create_sandbox_resources(
@@ -406,7 +410,7 @@ mod tests {
         let mut process = host().spawn(&sh("ulimit -n")).unwrap();
         let mut limit = String::new();
         process.stdout.read_to_string(&mut limit).await.unwrap();
-        let expected = host().open_files().current;
+        let expected = host().job_open_files().0;
         assert_eq!(limit.trim().parse().ok(), expected, "{limit}");
         process.events.wait().await.unwrap();
     }

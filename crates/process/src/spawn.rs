@@ -189,7 +189,7 @@ impl Host {
                 user: launch.user.clone(),
                 sandbox,
             },
-            open_files: (self.open_files().current, self.open_files().maximum),
+            open_files: self.job_open_files(),
             directory: self.full_path(&launch.cwd, &directory, isolation)?,
             isolation,
             deadline: launch.deadline,
