@@ -425,7 +425,8 @@ impl JobGuard {
     pub(super) fn record_start(&self) {
         let started_ms = self.status.borrow().times.started_ms;
         if let (Some(journal), Some(at_ms)) = (&self.settings.journal, started_ms) {
-            let started = StartedJob { job: self.shared.id, at_ms };
+            let pid = self.tree().and_then(|tree| tree.leader_pid()).unwrap_or_default();
+            let started = StartedJob { job: self.shared.id, at_ms, pid };
             drop(journal.append(&Record::Started(started)));
         }
     }

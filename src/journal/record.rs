@@ -1,7 +1,7 @@
 //! The records of the journal, and its errors.
 //!
 //! A record is written as an object with one field, whose name is the kind of the record:
-//! `{"started":{"job":{"tenant":"local","number":12},"at_ms":1760000000000}}`. Names of kinds and
+//! `{"started":{"job":{"tenant":"local","number":12},"at_ms":1760000000000,"pid":4711}}`. Names of kinds and
 //! fields never change their meaning. A reader skips fields and kinds that it does not know.
 //!
 //! Times are milliseconds of the wall clock since 1970, for people. Nothing is decided by comparing them: the
@@ -123,6 +123,8 @@ pub struct StartingJob {
 pub struct StartedJob {
     pub job: JobId,
     pub at_ms: u64,
+    /// For people; 0 if it was not known.
+    pub pid: u32,
 }
 
 /// A job that has ended.

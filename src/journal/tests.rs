@@ -55,7 +55,7 @@ fn starting(job: JobId) -> Record {
 }
 
 fn started(job: JobId) -> Record {
-    Record::Started(StartedJob { job, at_ms: 1_760_000_000_200 })
+    Record::Started(StartedJob { job, at_ms: 1_760_000_000_200, pid: 4711 })
 }
 
 fn ended_with(job: JobId, outcome: Outcome) -> Record {
@@ -278,7 +278,7 @@ fn unknown_fields_are_ignored_and_unknown_kinds_are_counted() {
     let dir = tempfile::tempdir().unwrap();
     write_segment(dir.path(), &bytes);
     let state = read_state(dir.path());
-    assert_eq!(state.unfinished[0].started.map(|it| it.at_ms), Some(1));
+    assert_eq!(state.unfinished[0].started.map(|it| it.pid), Some(2));
 }
 
 #[test]

@@ -89,7 +89,7 @@ fn product_record(record: &ModelRecord) -> Record {
             Record::Starting(StartingJob { job: job_id(number), at_ms: 0 })
         }
         ModelRecord::Started(number) => {
-            Record::Started(StartedJob { job: job_id(number), at_ms: 0 })
+            Record::Started(StartedJob { job: job_id(number), at_ms: 0, pid: 1 })
         }
         ModelRecord::Ended { number, ending, bytes } => Record::Ended(EndedJob {
             job: job_id(number),

@@ -33,7 +33,7 @@ impl Submission {
         let command =
             format!("echo {number} >> {}; echo token-{number}; exit {code}", runs.display());
         let mut request = json!({"command": command, "key": format!("rest-{number}")});
-        if number % 2 == 0 {
+        if number.is_multiple_of(2) {
             request["stdin"] = json!("");
         }
         let state = client.request_api(&HttpRequest::post("/api/v1/jobs", &request), 202);
@@ -76,7 +76,7 @@ fn no_submission_over_the_api_is_lost_by_upgrades_in_a_row() {
                     return (done, client.repeated);
                 }
                 done.push(Submission::submit(&mut client, number, &runs));
-                if done.len() % MOST_UNCHECKED == 0 {
+                if done.len().is_multiple_of(MOST_UNCHECKED) {
                     let unchecked = &done[done.len() - MOST_UNCHECKED..];
                     unchecked.iter().for_each(|submission| submission.check(&mut client));
                 }

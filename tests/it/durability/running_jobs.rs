@@ -264,22 +264,3 @@ fn a_retry_with_the_same_key_finds_the_job_after_a_crash() {
     let ran = fs::read_to_string(server.work().join("ran")).expect("it ran");
     assert_eq!(ran, "once\n");
 }
-
-#[test]
-fn a_stop_that_had_begun_goes_on_after_a_crash() {
-    let mut server = Launch::http().structured().config("[job]\ngrace_s = 2\n").start();
-    let job = server.start("trap '' TERM; echo ready; while :; do sleep 0.1; done");
-    server.wait_written(job, 6);
-    let id = server.fresh_id();
-    let call = json!({"name": "stop_jobs", "arguments": {"jobs": [job]}});
-    let message = server.http().era().request(id, "tools/call", call);
-    let _stopping = server.http().post(&message);
-    let journal = server.data().join("journal");
-    eventually("the stop is recorded", || {
-        let files = fs::read_dir(&journal).expect("the journal is there").flatten();
-        let texts = files.filter_map(|file| fs::read_to_string(file.path()).ok());
-        texts.into_iter().any(|text| text.contains("stopped_by"))
-    });
-    crash(&server);
-    assert_eq!(client(&mut server).wait_finished(job)["outcome"], "stopped");
-}

@@ -507,7 +507,7 @@ fn a_server_without_its_keeper_ends_its_jobs_and_itself() {
     kill_process(keeper.pid(), Signal::KILL).unwrap();
     assert_eq!(keeper.wait().code(), None);
     wait_until("the end of the server", || !is_alive(&server));
-    assert!(members.iter().all(|pid| !is_alive(pid)), "{members:?}");
+    wait_until("the end of the jobs", || members.iter().all(|pid| !is_alive(pid)));
 }
 
 #[test]
