@@ -12,7 +12,7 @@ use crate::confinement::ResourceLimits;
 use crate::confinement::SetAsideFile;
 use crate::ids::JobId;
 use crate::journal::{JournalError, JournalTicket, now_ms};
-use crate::outcome::{JobEnding, LivingProcesses, Outcome, StopBy};
+use crate::outcome::{JobEnding, LimitKind, LivingProcesses, Outcome, StopBy};
 use crate::output::LogReader;
 use crate::process::{self, ProcessInfo, ProcessTree, TerminalSize};
 use crate::spec::{JobSpec, Stdin, Stream, StreamMode};
@@ -257,11 +257,16 @@ impl JobHandle {
         self.shared.tree.get().map(|tree| tree.list_processes()).unwrap_or_default()
     }
 
-    /// Returns the limits that the server measures because the kernel of this host does not enforce them:
-    /// a job can exceed one for a moment. None as long as the job has not begun.
+    /// `true` if the limit that ended the job was measured by the server: the kernel of this host does not
+    /// enforce it without a cgroup, so the job could exceed it for a moment.
     #[must_use]
-    pub fn measured_limits(&self) -> ResourceLimits {
-        self.shared.measured_limits()
+    pub fn is_limit_measured(&self) -> bool {
+        let measured = self.shared.measured_limits();
+        match self.status().ending().map(|ending| &ending.outcome) {
+            Some(Outcome::Limit { which: LimitKind::Memory { .. } }) => measured.memory.is_some(),
+            Some(Outcome::Limit { which: LimitKind::Processes(_) }) => measured.processes.is_some(),
+            Some(_) | None => false,
+        }
     }
 
     /// Begins to end the job and does not wait for it. For a finished job, ends the surviving

@@ -20,8 +20,7 @@ use crate::output::excerpt::{Budget, tail};
 use crate::output::summary::is_progress_line;
 use crate::output::{DropReason, LogProgress, LogReader};
 use crate::service::{
-    DEFAULT_LANE, JobHandle, JobPhase, JobStatus, LimitSetting, Liveness, QueuePosition,
-    TenantClient,
+    DEFAULT_LANE, JobHandle, JobPhase, LimitSetting, Liveness, QueuePosition, TenantClient,
 };
 use crate::spec::Stdin;
 use crate::trace::TraceId;
@@ -171,7 +170,7 @@ impl JobSnapshot {
             writable: client.writable_dirs(job.spec()),
             has_skipped_output: false,
             withheld_variables,
-            is_limit_measured: is_limit_measured(job, &status),
+            is_limit_measured: job.is_limit_measured(),
             limit: status.ending().and_then(|it| client.limit_setting(job.spec(), &it.outcome)),
             trace_id: job.spec().trace.id_known_to_caller(),
         }
@@ -500,20 +499,9 @@ fn format_pids(pids: &[u32]) -> String {
     format!("{}{more}", named.join(", "))
 }
 
-/// What a host without cgroups can promise of a limit.
+/// The promise of a host without cgroups about a limit.
 const LIMIT_MEASURED: &str =
     "measured: without a cgroup this host can only end a job after it has passed the limit";
-
-/// `true` if a limit ended the job that the kernel of this host does not enforce for a whole job, but
-/// could in a cgroup.
-fn is_limit_measured(job: &JobHandle, status: &JobStatus) -> bool {
-    let measured = job.measured_limits();
-    match status.ending().map(|ending| &ending.outcome) {
-        Some(Outcome::Limit { which: LimitKind::Memory { .. } }) => measured.memory.is_some(),
-        Some(Outcome::Limit { which: LimitKind::Processes(_) }) => measured.processes.is_some(),
-        Some(_) | None => false,
-    }
-}
 
 /// Formats `.envrc is protected and appeared: renamed to .envrc.set-aside`.
 fn set_aside_remark(file: &SetAsideFile) -> String {
