@@ -42,11 +42,11 @@ fn many_crashes_break_no_guarantee_of_a_single_job() {
 #[test]
 fn no_crash_makes_a_stop_or_a_deadline_undone() {
     let stopped = Design { stops: 1, deadlines: 1, leftovers: 1, ..Design::single() };
-    assert_sound(&Design { server_crashes: 2, ..stopped }, 10_000);
+    assert_sound(&Design { server_crashes: 2, ..stopped }, 5_000);
     let design = Design { server_crashes: 0, keeper_crashes: 1, upgrades: 1, ..stopped };
-    assert_sound(&design, 10_000);
+    assert_sound(&design, 5_000);
     // While it waits for a slot, too.
-    assert_sound(&Design { is_busy: true, keeper_crashes: 1, ..stopped }, 10_000);
+    assert_sound(&Design { is_busy: true, keeper_crashes: 1, ..stopped }, 5_000);
 }
 
 #[test]
