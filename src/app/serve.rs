@@ -394,7 +394,6 @@ fn describe_process(kind: ServerKind) -> ApiProcess {
     ApiProcess { kind, pid: std::process::id(), started: SystemTime::now() }
 }
 
-/// Creates the directory for temporary files of jobs.
 /// The directory for temporary files of jobs. Dropping it removes the directory, unless jobs of the
 /// previous server were not taken over: their files are in it.
 struct JobScratch {

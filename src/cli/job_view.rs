@@ -50,10 +50,12 @@ impl<'a> JobView<'a> {
             "limit" => (format!("limit: {}", self.text("limit").replace('_', " ")), Tone::Bad),
             other => (other.replace('_', " "), Tone::Bad),
         };
-        let text = match self.0["background_pids"].as_array().map_or(0, Vec::len) {
-            0 => text,
-            1 => format!("{text}, 1 process still running"),
-            processes => format!("{text}, {processes} processes still running"),
+        let text = match self.0["background_pids"].as_array().map(Vec::len) {
+            None => text,
+            // They cannot be read.
+            Some(0) => format!("{text}, processes may still be running"),
+            Some(1) => format!("{text}, 1 process still running"),
+            Some(processes) => format!("{text}, {processes} processes still running"),
         };
         TableCell::new(escape_for_terminal(&text), tone)
     }

@@ -317,6 +317,7 @@ impl Job {
     fn handle_process_event(&mut self, event: ProcessEvent, myself: &Address) -> Option<Event> {
         match event {
             ProcessEvent::StartFailed { why } => {
+                self.surviving = None;
                 let program = self.guard.spec().program.display();
                 Some(Event::FailedToStart(StartError::System { program, why }))
             }
@@ -493,7 +494,6 @@ impl Job {
             reply.send(Err(InputError::Finished(self.guard.id()))).ok();
         }
         self.stdin = None;
-        self.start_token = None;
         if !self.survivors.is_empty() {
             let tree = self.guard.tree();
             self.survivors = tree.map_or_else(LivingProcesses::default, |tree| {
@@ -510,6 +510,7 @@ impl Job {
             kill: self.kill.take(),
         };
         self.guard.finish(ending);
+        self.start_token = None;
     }
 }
 

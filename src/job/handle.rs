@@ -97,7 +97,7 @@ impl StopReceipt {
     /// Returns once the stop is carried out whatever happens to this server.
     pub async fn wait_until_ordered(self) {
         match self {
-            // An actor that is gone has ended the job.
+            // An actor that is gone has ended the job, or left it to the next server.
             Self::Order(given) => drop(given.await),
             Self::Ending(job) => drop(job.finished().await),
             Self::Nothing => {}

@@ -394,13 +394,17 @@ impl JobGuard {
             // After a crash the shim could not tell this ending again, so nobody hears of it
             // before it is recorded.
             (Some(record), Ok(runtime)) if !is_known_to_shim(&ending.outcome) => {
+                let gate = self.settings.pumps.clone();
                 // Hands the ending over to a task: the guard may be gone before it is published.
                 runtime.spawn(async move {
-                    // A journal that cannot be written reports its state itself. One that is closed
-                    // leaves the ending to the next server.
-                    if !matches!(record.written_soon().await, Err(JournalError::Closed)) {
-                        publish(ending);
+                    // A journal that cannot be written reports its state itself.
+                    let written = record.written_soon().await;
+                    if gate.is_closed() && matches!(written, Err(JournalError::Closed)) {
+                        // The next server decides. Whoever waits must not take the end of this one for
+                        // the end of the job.
+                        return std::mem::forget(publish);
                     }
+                    publish(ending);
                 });
             }
             (record, _) => {

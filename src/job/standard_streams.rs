@@ -84,7 +84,7 @@ impl StdinWriter {
 
     /// Ends the input after everything that was sent. `false` if it had ended before.
     pub(super) fn end(&mut self) -> bool {
-        self.input.take().is_some()
+        self.input.take().map(ProcessInput::end).is_some()
     }
 }
 

@@ -323,6 +323,7 @@ fn apply_when_finished(streams: Streams, rest: TreeRemains, event: Event) -> (St
         // The shim tells the next server of a leader's end again, and of the tree's with it.
         Event::TreeOver
         | Event::ShimLost
+        | Event::FailedToStart(_)
         | Event::LeaderExited { rest: TreeRemains::Nobody, .. } => {
             (streams, TreeRemains::Nobody, leave_if_over(streams, TreeRemains::Nobody))
         }
@@ -331,7 +332,6 @@ fn apply_when_finished(streams: Streams, rest: TreeRemains, event: Event) -> (St
             (streams, rest, vec![Effect::KillRest])
         }
         Event::Started
-        | Event::FailedToStart(_)
         | Event::LeaderExited { rest: TreeRemains::Somebody, .. }
         | Event::EndingBegun(_)
         | Event::LimitHit(_)
@@ -494,6 +494,29 @@ mod tests {
         let all: Vec<Event> =
             std::iter::once(Event::Started).chain(events.iter().cloned()).collect();
         assert_eq!(play(&all).1, *expected, "after {events:?}");
+    }
+
+    #[test]
+    fn a_finished_job_leaves_once_its_tree_is_over_however_a_later_server_hears_of_it() {
+        let state = || State::Finished { streams: Streams::Closed, rest: TreeRemains::Somebody };
+        let failed = Event::FailedToStart(StartError::NotFound { program: "x".into() });
+        for event in [exited(TreeRemains::Nobody), Event::TreeOver, Event::ShimLost, failed] {
+            assert_eq!(state().apply(event.clone()).1, [Effect::Leave], "{event:?}");
+        }
+        assert_eq!(state().apply(exited(TreeRemains::Somebody)).1, []);
+    }
+
+    #[test]
+    fn a_job_whose_shim_was_killed_is_lost_unless_its_leader_had_ended() {
+        let started = || State::Running { streams: Streams::Closed };
+        let (_, lost) = started().apply(Event::ShimLost);
+        assert!(matches!(&lost[..], [Effect::Finish(Outcome::Lost { .. }), Effect::Leave]));
+        let leader = Leader::Ended(BY_CLIENT);
+        let stopping = State::Stopping { cause: BY_CLIENT, streams: Streams::Closed, leader };
+        let (_, known) = stopping.apply(Event::ShimLost);
+        assert_eq!(known, [Effect::Finish(BY_CLIENT), Effect::Leave]);
+        let (_, unsure) = State::Starting.apply(Event::ShimLost);
+        assert!(matches!(&unsure[..], [Effect::Finish(Outcome::Lost { .. }), Effect::Leave]));
     }
 
     #[test]

@@ -296,6 +296,12 @@ impl ProcessInput {
         Ok(self.accepted)
     }
 
+    /// Ends the input after what was sent, also while the next server takes over.
+    pub fn end(self) {
+        // A shim that is gone has no input to end.
+        self.link.order(&Order::EndInput, &[]).ok();
+    }
+
     /// Changes the size of the terminal; `None` if there is none.
     #[must_use]
     pub fn resize(&self, size: TerminalSize) -> Option<()> {

@@ -411,7 +411,7 @@ fn describe_param(name: &str) -> Value {
 
 /// The fields of a job: name, type and meaning. A field that does not apply is absent.
 const JOB_FIELDS: &[(&str, &str, &str)] = &[
-    ("background_pids", "array", "Processes that outlived the job"),
+    ("background_pids", "array", "Processes that outlived the job; empty if they cannot be read"),
     ("bytes_end", "integer", "End of the shown output: none is shown here"),
     ("bytes_start", "integer", "Start of the shown output"),
     ("client", "string", "Program that submitted the job"),

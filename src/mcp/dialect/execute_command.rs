@@ -156,10 +156,12 @@ async fn execute(call: ToolCall<'_>, command: &str) -> Result<CommandResult, Com
 }
 
 fn format_timeout_note(after: Duration, survivors: &LivingProcesses) -> String {
-    let left = if survivors.is_empty() {
-        "everything it had started was killed".to_owned()
-    } else {
-        format!("these processes may be of it and are alive: {:?}", survivors.pids())
+    let left = match survivors {
+        LivingProcesses::Known(pids) if pids.is_empty() => {
+            "everything it had started was killed".to_owned()
+        }
+        LivingProcesses::Known(pids) => format!("these processes of it are alive: {pids:?}"),
+        LivingProcesses::Unreadable => "processes of it may still be alive".to_owned(),
     };
     format!("Command timed out after {}s; {left}", after.as_secs_f64())
 }

@@ -397,6 +397,7 @@ pub(crate) fn job_fields(job: &JobSnapshot, shown: Option<&ShownOutput>) -> Json
     if let Some(prompt) = &job.prompt {
         fields.put("prompt", prompt.as_str());
     }
+    // Empty, if they are there and cannot be read.
     fields.put_if(!job.survivors.is_empty(), "background_pids", job.survivors.pids());
     fields.put_if(!job.set_aside.is_empty(), "set_aside", job.set_aside_paths());
     fields.put("confinement", confinement_field(job.confinement, job.doubt.as_deref()));

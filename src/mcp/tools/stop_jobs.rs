@@ -9,7 +9,7 @@ use super::call::{ToolCall, wait_for};
 use crate::ids::JobId;
 use crate::mcp::args::{ArgError, ArgKind, ArgSpec, Args, ToolEffect, ToolSpec};
 use crate::mcp::reply::{ReplyPart, ToolError, ToolReply, hint_after_stop};
-use crate::outcome::{StopBy, parse_signal};
+use crate::outcome::{LivingProcesses, StopBy, parse_signal};
 use crate::service::{FindError, JobHandle, StopRequest};
 
 /// The time that a tree may take to end after SIGKILL.
@@ -60,7 +60,10 @@ pub(in crate::mcp) async fn call(
     let mut snapshots = Vec::new();
     for StoppedJob { job, survivors } in &stopped {
         let now = call.snapshot(job).await;
-        let ended = survivors.saturating_sub(now.survivors.pids().len());
+        let ended = match &now.survivors {
+            LivingProcesses::Known(left) => survivors.saturating_sub(left.len()),
+            LivingProcesses::Unreadable => 0,
+        };
         parts.push(ReplyPart::for_job(&now, None).with_ended(ended));
         snapshots.push(now);
     }
