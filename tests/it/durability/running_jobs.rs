@@ -2,11 +2,12 @@
 
 use std::fs;
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::client::DurableClient;
 use super::disturbance::crash;
-use crate::harness::{Launch, Marker, TestServer, eventually};
+use crate::harness::{Launch, Marker, TestServer, eventually, signal};
 
 fn start() -> TestServer {
     Launch::http().structured().start()
@@ -146,6 +147,27 @@ fn processes_that_outlive_their_leader_still_belong_to_the_job() {
     assert!(marker.sleeping() > 0, "nobody asked to stop it");
     client.call("stop_jobs", &json!({"jobs": [job], "grace_s": 0})).ok();
     marker.wait_gone();
+}
+
+#[test]
+fn a_survivor_that_ends_while_the_server_hears_nothing_is_noticed_by_the_next() {
+    let marker = Marker::new();
+    let mut server = start();
+    let job = server.start(&format!("setsid sleep {marker} & {GATE}; exit 4"));
+    marker.wait_alive();
+    open_gate(&server);
+    assert_eq!(server.wait_finished(job)["exit_code"], 4);
+    let surviving = "shellyard_jobs_surviving";
+    eventually("it survives", || server.metric(surviving) == 1.0);
+    let before = server.server_pid();
+    let inner = i32::try_from(before).expect("a pid fits");
+    signal(inner, Signal::STOP);
+    marker.alive().into_iter().for_each(|pid| signal(pid, Signal::KILL));
+    marker.wait_gone();
+    signal(inner, Signal::KILL);
+    eventually("another server is there", || server.server_pid() != before);
+    assert_eq!(client(&mut server).wait_finished(job)["exit_code"], 4);
+    eventually("nothing of it is left", || server.metric(surviving) == 0.0);
 }
 
 #[test]
