@@ -388,10 +388,13 @@ mod tests {
         let after = Duration::from_millis(1500);
         let killed = "Command timed out after 1.5s; everything it had started was killed";
         assert_eq!(format_timeout_note(after, &LivingProcesses::default()), killed);
-        assert!(
-            format_timeout_note(after, &LivingProcesses::Known(vec![7]))
-                .ends_with("may be of it and are alive: [7]")
-        );
+        for (survivors, left) in [
+            (LivingProcesses::Known(vec![7]), "these processes of it are alive: [7]"),
+            (LivingProcesses::Unreadable, "processes of it may still be alive"),
+        ] {
+            let note = format_timeout_note(after, &survivors);
+            assert!(note.ends_with(left), "{note}");
+        }
     }
 
     #[test]
