@@ -401,7 +401,7 @@ impl Job {
         Event::LeaderExited { by_itself, cause: self.find_cause(&note), rest }
     }
 
-    /// Stops the job; `given` is told once the shim has the order.
+    /// Stops the job; `given` is told once the stop outlives this server.
     fn request_stop(&mut self, request: StopRequest, given: oneshot::Sender<()>, myself: &Address) {
         let by = request.by;
         let signal = request.signal.unwrap_or(SIGTERM);

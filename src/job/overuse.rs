@@ -119,7 +119,7 @@ pub(super) fn judge(
     }
 }
 
-/// The last survey of all processes, which decides when the next one is due.
+/// The last survey of the jobs' processes, which decides when the next one is due.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LastSurvey {
     /// The host load at that moment, if it could be read.

@@ -146,7 +146,7 @@ impl Drop for Watch {
 }
 
 impl WatchedJob {
-    /// `true` if the job has a limit that requires a survey of all processes.
+    /// `true` if the job has a limit that requires a survey of its processes.
     fn needs_survey(&self) -> bool {
         let ResourceLimits { memory, cpu, processes, .. } = self.limits;
         memory.is_some() || cpu.is_some() || processes.is_some()
@@ -325,7 +325,7 @@ impl SharedRegistry {
         self.lock().jobs.get_mut(&number).map(act)
     }
 
-    /// Surveys all processes of the host, once for all jobs, and says whether any job used CPU time
+    /// Surveys the processes of all watched jobs, and says whether any job used CPU time
     /// since the last survey, which gave `before`. Memory is measured last, while `count` leaves time for it.
     fn survey_jobs(&self, count: TaskCount, before: CpuUse) -> CpuUse {
         let mut jobs = self.list_jobs();

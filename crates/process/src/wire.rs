@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_release_may_add_fields_at_the_end() {
+    fn bytes_after_a_message_are_ignored() {
         let (one, other) = connection().unwrap();
         let mut packet = postcard::to_extend(&Order::Signal(15), vec![VERSION]).unwrap();
         packet.extend([1, 2, 3]);

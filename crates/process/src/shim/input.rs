@@ -1,5 +1,5 @@
-//! The input of a job that is not written yet. The shim keeps it in files in memory, so that it outlives
-//! the server that accepted it.
+//! The input of a job that is not written yet. The shim keeps it, large pieces in files in memory, so that
+//! it outlives the server that accepted it.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
