@@ -140,12 +140,6 @@ pub(crate) fn own_key() -> io::Result<ProcessKey> {
     own.ok_or_else(|| io::Error::other("/proc does not show this process"))
 }
 
-/// Returns the largest resident set that this process itself has had. The value of `getrusage` may
-/// be that of the process that started us.
-pub(crate) fn own_peak_bytes() -> Option<u64> {
-    parse_kilobytes(&fs::read_to_string("/proc/self/status").ok()?, "VmHWM:")
-}
-
 /// Returns the memory of a process, each shared page divided by the number of processes that share
 /// it. Makes the kernel walk over all of it.
 pub(crate) fn proportional_bytes(pid: Pid) -> Option<u64> {

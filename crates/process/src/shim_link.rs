@@ -20,6 +20,7 @@ use crate::confinement::SetAsideFile;
 use crate::exit::Exit;
 use crate::job_resources::SandboxResources;
 use crate::keeper::KeeperClient;
+use crate::processes::parse_pid;
 use crate::shim::{
     EchoMode, EndingNote, LeaderExit, MappedIds, Order, Report, Role, ShimPlan, ShimState, Stage,
 };
@@ -350,9 +351,12 @@ impl LinkStatus {
 
     fn take(&mut self, report: Report, files: Vec<OwnedFd>) {
         let event = match report {
-            Report::Started => {
-                let mut pids = files.iter().map(read_pidfd);
-                (self.shim, self.leader) = (pids.next().flatten(), pids.next().flatten());
+            Report::Started(pids) => {
+                let mut beside = files.iter().map(read_pidfd);
+                (self.shim, self.leader) = match pids {
+                    Some((shim, leader)) => (parse_pid(shim), parse_pid(leader)),
+                    None => (beside.next().flatten(), beside.next().flatten()),
+                };
                 self.start = Some(Ok(()));
                 return;
             }
@@ -362,7 +366,10 @@ impl LinkStatus {
             Report::Ending(note) => ProcessEvent::Ending(note),
             Report::LeaderExited(leader, note) => {
                 self.note_end(leader.is_over, &note);
-                ProcessEvent::LeaderExited(LeaderEnd::new(leader, note))
+                let over = leader.is_over.then(|| ProcessEvent::Over(note.clone()));
+                self.events.push_back(ProcessEvent::LeaderExited(LeaderEnd::new(leader, note)));
+                self.events.extend(over);
+                return;
             }
             Report::Over(note) => {
                 self.note_end(true, &note);

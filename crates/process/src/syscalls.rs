@@ -102,6 +102,18 @@ pub(crate) fn try_wait_any() -> Result<Option<(Pid, ChildExit)>, Errno> {
     wait_for(-1)
 }
 
+/// Returns the largest resident set of this process, which must not have executed a program since it was
+/// forked: the value would be that of the process before.
+pub(crate) fn own_peak_bytes() -> u64 {
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the pointer is to live memory of the right type, for which all zeroes is valid.
+    let usage = unsafe {
+        libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    rss_bytes(&usage)
+}
+
 fn wait_for(number: c_int) -> Result<Option<(Pid, ChildExit)>, Errno> {
     let mut status = 0;
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
@@ -168,6 +180,26 @@ pub(crate) fn keep_exit_statuses() {
         if action.assume_init_ref().sa_sigaction == libc::SIG_IGN {
             libc::signal(libc::SIGCHLD, libc::SIG_DFL);
         }
+    }
+}
+
+/// Gives all signals their default disposition, which children inherit.
+pub(crate) fn reset_signals() {
+    // The kernel's `struct sigaction` for the default: no handler, no flags, no mask. The C library
+    // refuses the two signals that it uses itself.
+    let default: [u64; 4] = [0; 4];
+    for signal in 1..=u64::BITS {
+        // SAFETY: the kernel reads only these bytes. Two signals always have the default, and return an
+        // error.
+        unsafe {
+            libc::syscall(
+                libc::SYS_rt_sigaction,
+                signal,
+                default.as_ptr(),
+                ptr::null_mut::<u64>(),
+                size_of::<u64>(),
+            )
+        };
     }
 }
 

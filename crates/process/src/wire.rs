@@ -107,19 +107,14 @@ pub(crate) fn receive<M: DeserializeOwned>(
     socket: BorrowedFd<'_>,
     flags: RecvFlags,
 ) -> Result<Received<M>, Errno> {
-    let mut packet = [0; MOST_BYTES];
+    // Most packets are short, and the pages of a buffer for the longest one would be copied in every
+    // process that was just forked.
+    let mut packet = vec![0; packet_length(socket, flags)?];
     let mut space = [MaybeUninit::uninit(); ANCILLARY_BYTES];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let flags = flags | RecvFlags::CMSG_CLOEXEC;
-    let length = loop {
-        let mut parts = [IoSliceMut::new(&mut packet)];
-        match retry_on_intr(|| recvmsg(socket, &mut parts, &mut ancillary, flags)) {
-            // The other side ended with messages of ours unread. The system reports that once,
-            // before the last messages of the other side.
-            Err(Errno::CONNRESET) => {}
-            received => break received?.bytes,
-        }
-    };
+    let mut parts = [IoSliceMut::new(&mut packet)];
+    let length = retry_on_intr(|| recvmsg(socket, &mut parts, &mut ancillary, flags))?.bytes;
     let mut files: Vec<OwnedFd> = Vec::new();
     for beside in ancillary.drain() {
         if let RecvAncillaryMessage::ScmRights(received) = beside {
@@ -134,6 +129,20 @@ pub(crate) fn receive<M: DeserializeOwned>(
         },
         Some(_) => Received::Unknown,
     })
+}
+
+/// Returns the length of the next packet, which stays there; 0 at the end.
+fn packet_length(socket: BorrowedFd<'_>, flags: RecvFlags) -> Result<usize, Errno> {
+    let flags = flags | RecvFlags::PEEK | RecvFlags::TRUNC;
+    loop {
+        let mut nothing = RecvAncillaryBuffer::default();
+        match retry_on_intr(|| recvmsg(socket, &mut [], &mut nothing, flags)) {
+            // The other side ended with messages of ours unread. The system reports that once,
+            // before the last messages of the other side.
+            Err(Errno::CONNRESET) => {}
+            received => return Ok(received?.bytes.min(MOST_BYTES)),
+        }
+    }
 }
 
 /// Serializes paths as bytes: `serde` takes those alone that are UTF-8.
@@ -307,7 +316,8 @@ mod tests {
             }))
         };
         check(&[
-            Report::Started,
+            Report::Started(None),
+            Report::Started(Some((7, i32::MAX))),
             Report::Failed(failure),
             Report::Ending(note.clone()),
             Report::LeaderExited(exit, note),

@@ -387,6 +387,8 @@ fn prepare_process() -> io::Result<(KeeperIdentity, Shims)> {
     protect_process();
     // A signal that the keeper does not use must not end all jobs.
     syscalls::block_all_signals();
+    // Every program starts with the default dispositions, which shims and jobs get from here.
+    syscalls::reset_signals();
     let (pid, started) = processes::own_key()?;
     let limit = raise_open_files();
     let identity = KeeperIdentity {

@@ -103,8 +103,9 @@ impl Shims {
             if Some(pid) == server {
                 server_end = Some(status);
             }
-            self.running.remove(&pid);
-            may_have_strays = true;
+            // A shim that ends by itself has no child left.
+            let was_over = self.running.remove(&pid) && status.exit_status() == Some(0);
+            may_have_strays |= !was_over;
         }
         if may_have_strays {
             self.kill_strays(server);

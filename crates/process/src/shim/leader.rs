@@ -149,7 +149,7 @@ impl LeaderSetup<'_> {
             .map_err(|errno| SpawnStep::Mounts.failed(errno))?;
         setsid().map_err(|errno| SpawnStep::Session.failed(errno))?;
         self.standard.take(self.files).map_err(|errno| SpawnStep::Files.failed(errno))?;
-        reset_signals().map_err(|errno| SpawnStep::Session.failed(errno))?;
+        unblock_signals().map_err(|errno| SpawnStep::Session.failed(errno))?;
         self.restrict()?;
         let request = &self.plan.request;
         let (argv, env) = (pointers(&request.argv), pointers(&request.env));
@@ -270,31 +270,8 @@ pub(super) fn exit_now(code: c_int) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// Gives all signals their default disposition, and then unblocks them: programs start like that.
-fn reset_signals() -> Result<(), Errno> {
-    for signal in 1..=u64::BITS.cast_signed() {
-        // Two of them always have the default, and return an error.
-        set_default(signal);
-    }
-    unblock_signals()
-}
-
-/// The kernel's `struct sigaction` for the default: no handler, no flags, no mask. The C library
-/// refuses the two signals that it uses itself.
-fn set_default(signal: c_int) {
-    let default: [u64; 4] = [0; 4];
-    // SAFETY: the kernel reads only these bytes.
-    unsafe {
-        libc::syscall(
-            libc::SYS_rt_sigaction,
-            signal,
-            default.as_ptr(),
-            ptr::null_mut::<u64>(),
-            size_of::<u64>(),
-        )
-    };
-}
-
+/// Unblocks all signals: programs start like that. All have their default disposition, which the keeper
+/// has given them.
 fn unblock_signals() -> Result<(), Errno> {
     let none: u64 = 0;
     // SAFETY: the kernel reads only this set.

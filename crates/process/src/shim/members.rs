@@ -36,6 +36,10 @@ impl Members {
         Self { is_init, cgroup, leader: None }
     }
 
+    pub(super) const fn is_init(&self) -> bool {
+        self.is_init
+    }
+
     pub(super) fn cgroup(&self) -> Option<&OwnedFd> {
         self.cgroup.as_ref()
     }

@@ -2,8 +2,9 @@
 //! environment can be longer than a message.
 
 use std::fs::File;
-use std::io::{Read as _, Seek as _, Write as _};
+use std::io::Write as _;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 use std::{fmt, io};
 
@@ -45,10 +46,10 @@ impl ShimPlan {
 
     /// Reads the plan from such a file.
     pub(super) fn from_file(file: OwnedFd) -> io::Result<Self> {
-        let mut file = File::from(file);
-        file.rewind()?;
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)?;
+        let file = File::from(file);
+        let length = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
+        let mut bytes = vec![0; length];
+        file.read_exact_at(&mut bytes, 0)?;
         postcard::from_bytes(&bytes).map_err(io::Error::other)
     }
 }

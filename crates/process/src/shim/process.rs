@@ -13,7 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
-use rustix::process::{PidfdFlags, chdir, getpid, pidfd_open, set_child_subreaper, setsid};
+use rustix::process::{PidfdFlags, chdir, getpid, pidfd_open, set_child_subreaper, setpgid};
 use rustix::thread::set_name;
 
 use super::ending::{Action, EndCause, Ending};
@@ -23,7 +23,6 @@ use super::members::Members;
 use super::namespaces::{Isolation, KeeperIds};
 use super::plan::ShimPlan;
 use super::protocol::{LeaderExit, Order, Report, Role, ShimState, Stage};
-use crate::processes;
 use crate::spawn_request::{SpawnFailure, SpawnStep};
 use crate::syscalls::{self, ChildExit};
 use crate::wire::{self, Received, SEND_PAUSE, SendProgress, send_in_order};
@@ -115,8 +114,6 @@ struct Shim {
     input: InputQueue,
     ending: Ending,
     stage: Stage,
-    /// The pidfd of the first process.
-    leader: Option<OwnedFd>,
     /// The pipe through which the first process reports a failure, until it runs its program.
     failure: Option<OwnedFd>,
     started: Instant,
@@ -140,8 +137,8 @@ impl Shim {
     /// such message.
     fn start(socket: OwnedFd, lifeline: OwnedFd, ids: KeeperIds) -> Option<Self> {
         set_name(c"shellyard-shim").ok();
-        // A shim is reached by no signal of a terminal or a service manager.
-        setsid().ok();
+        // A shim is reached by no signal to the keeper's group.
+        setpgid(None, None).ok();
         set_child_subreaper(Some(getpid())).ok();
         syscalls::block_all_signals();
         let signals = syscalls::open_signal_file(&[libc::SIGCHLD]).ok()?;
@@ -160,7 +157,6 @@ impl Shim {
             input: new_input(&plan, &given, input),
             ending: Ending::new(plan.deadline.map(|deadline| deadline.timeout), grace),
             stage: Stage::Starting,
-            leader: None,
             failure: None,
             started: Instant::now(),
             peak_rss_bytes: 0,
@@ -178,7 +174,6 @@ impl Shim {
         match leader::start(&plan, &given, shim.members.cgroup().map(OwnedFd::as_fd), ids) {
             Ok(leader) => {
                 shim.members.leader = Some(leader.pid);
-                shim.leader = pidfd_open(leader.pid, PidfdFlags::empty()).ok();
                 shim.failure = Some(leader.failure);
             }
             Err(failure) => shim.fail(failure),
@@ -285,9 +280,15 @@ impl Shim {
             Some(failure) => self.fail(failure),
             None => {
                 self.stage = Stage::Running;
-                self.outgoing.push_back(Report::Started);
+                self.outgoing.push_back(Report::Started(self.pids()));
             }
         }
+    }
+
+    /// Returns the numbers of this process and the leader, as every process outside knows them.
+    fn pids(&self) -> Option<(i32, i32)> {
+        let leader = self.members.leader.filter(|_| !self.members.is_init())?;
+        Some((getpid().as_raw_nonzero().get(), leader.as_raw_nonzero().get()))
     }
 
     fn fail(&mut self, failure: SpawnFailure) {
@@ -321,7 +322,9 @@ impl Shim {
         if let Some(exit) = leader {
             self.leader_exited(exit);
         }
-        if self.is_over {
+        // That report says so as well.
+        let is_reported = matches!(self.stage, Stage::Exited(exit) if exit.is_over);
+        if self.is_over && !is_reported {
             self.outgoing.push_back(Report::Over(self.ending.note().clone()));
         }
     }
@@ -333,7 +336,7 @@ impl Shim {
         if matches!(self.stage, Stage::Failed(_)) {
             return;
         }
-        let own = processes::own_peak_bytes().unwrap_or(0);
+        let own = syscalls::own_peak_bytes();
         let above_own = |bytes: u64| if bytes > own { bytes } else { 0 };
         let exit = LeaderExit {
             exit: ChildExit { max_rss_bytes: above_own(exit.max_rss_bytes), ..exit },
@@ -443,14 +446,20 @@ impl Shim {
             Stage::Exited(exit) => Stage::Exited(LeaderExit { is_over: self.is_over, ..exit }),
             stage @ (Stage::Starting | Stage::Failed(_) | Stage::Running) => stage,
         };
-        let processes = self.leader.iter().flat_map(|_| [Role::ShimProcess, Role::LeaderProcess]);
+        let leader = self.members.leader.map(|_| Role::LeaderProcess);
         ShimState {
             saved: self.saved.clone(),
             stage,
             note: self.ending.note().clone(),
             input: self.input.totals(),
             is_input_open: self.input.is_open(),
-            roles: self.held.iter().map(|(role, _)| *role).chain(processes).collect(),
+            roles: self
+                .held
+                .iter()
+                .map(|(role, _)| *role)
+                .chain([Role::ShimProcess])
+                .chain(leader)
+                .collect(),
         }
     }
 
@@ -467,12 +476,15 @@ impl Shim {
 
     fn send(&self, report: &Report) -> Result<(), Errno> {
         let is_state = matches!(report, Report::State(_));
-        let own = (is_state || *report == Report::Started)
-            .then(|| pidfd_open(getpid(), PidfdFlags::empty()).ok())
-            .flatten();
+        let has_processes = is_state || *report == Report::Started(None);
+        let pids = has_processes.then(|| [getpid()].into_iter().chain(self.members.leader));
+        let processes: Vec<_> = pids
+            .into_iter()
+            .flatten()
+            .filter_map(|pid| pidfd_open(pid, PidfdFlags::empty()).ok())
+            .collect();
         let held = self.held.iter().filter(|_| is_state).map(|(_, file)| file);
-        let processes = own.iter().flat_map(|own| [own].into_iter().chain(&self.leader));
-        let files: Vec<BorrowedFd<'_>> = held.chain(processes).map(OwnedFd::as_fd).collect();
+        let files: Vec<BorrowedFd<'_>> = held.chain(&processes).map(OwnedFd::as_fd).collect();
         wire::send(self.socket.as_fd(), report, &files, SendFlags::DONTWAIT)
     }
 }

@@ -48,13 +48,14 @@ pub enum EchoMode {
 /// A message from a shim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Report {
-    /// The job runs its program. Beside it are the pidfds of the shim and of the job's first process.
-    Started,
+    /// The job runs its program, in processes with these numbers: the shim, and the job's first process.
+    /// `None`: the numbers of the shim are those of its own namespace, and pidfds are beside this.
+    Started(Option<(i32, i32)>),
     /// The job could not be started.
     Failed(SpawnFailure),
     /// The tree is being ended: a signal was sent for this cause.
     Ending(EndingNote),
-    /// The first process has ended.
+    /// The first process has ended. If no other was left, [`Report::Over`] does not follow.
     LeaderExited(LeaderExit, EndingNote),
     /// No process of the job is left.
     Over(EndingNote),
