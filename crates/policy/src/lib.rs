@@ -13,6 +13,7 @@
 pub mod command;
 mod decide;
 pub mod extract;
+pub mod gate;
 mod matching;
 mod options;
 pub mod rules;

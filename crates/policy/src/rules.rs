@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
 use regex::{Regex, RegexBuilder};
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::command::{SimpleCommand, base_name};
@@ -242,7 +243,7 @@ fn match_line(regex: &Regex, command: &SimpleCommand, program: &str, list: ListK
 }
 
 /// A rule as messages quote it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleReference {
     /// The rule's text as written.
     pub text: String,
