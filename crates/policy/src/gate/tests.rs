@@ -1,0 +1,1 @@
+//! Starts in tables: attacks and everyday work.
