@@ -13,6 +13,8 @@ use crate::matching;
 
 pub use crate::matching::{PLAIN_LOCALES, SafeVariables, matches_wildcard};
 
+/// The beginning of a rule that is a regular expression.
+const REGEX_MARK: &str = "re:";
 /// The memory limit of a compiled regular expression.
 const REGEX_BYTES: usize = 256 * 1024;
 
@@ -122,7 +124,7 @@ impl PolicyRule {
     pub fn parse(text: &str, location: impl Into<String>) -> Result<Self, RuleError> {
         let location = location.into();
         let (scope, rest) = RuleScope::parse(text, &location)?;
-        let rule = match rest.strip_prefix("re:") {
+        let rule = match rest.strip_prefix(REGEX_MARK) {
             Some(expression) if expression.trim().is_empty() => {
                 return Err(RuleError::Empty { location });
             }
@@ -152,6 +154,31 @@ impl PolicyRule {
             scope: RuleScope::default(),
             trusts_arguments: false,
         })
+    }
+
+    /// Parses a rule as the gate gets it: without a scope.
+    pub(crate) fn from_gate_text(text: &str, location: &str) -> Result<Self, RuleError> {
+        match text.strip_prefix(REGEX_MARK) {
+            Some(expression) => Self::from_regex(expression, location),
+            None => Self::from_pattern(text, location),
+        }
+    }
+
+    /// Returns the rule as [`PolicyRule::from_gate_text`] reads it.
+    pub(crate) fn gate_text(&self) -> String {
+        match &self.matcher {
+            RuleMatcher::Words { .. } => self.text.clone(),
+            RuleMatcher::Line(_) => format!("{REGEX_MARK}{}", self.text),
+        }
+    }
+
+    /// Returns the pattern of the program and the leading arguments; `None` for a regular
+    /// expression.
+    pub(crate) fn words(&self) -> Option<(&str, &[String])> {
+        match &self.matcher {
+            RuleMatcher::Words { program, args } => Some((program, args)),
+            RuleMatcher::Line(_) => None,
+        }
     }
 
     /// Parses a prefix: a pattern that allows a command with any further arguments, except those

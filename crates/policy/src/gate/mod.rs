@@ -8,13 +8,23 @@
 //! a judged program and below a shell each start needs an allow rule or a row of the helper table;
 //! a program that opens starts what it likes. Deny and ask rules are checked at every start.
 
+mod called;
+mod helpers;
+mod judge;
+mod lookup;
 mod rules;
+mod scope;
+mod start_rule;
+#[cfg(test)]
+mod tests;
+mod variables;
 mod verdict;
 
-mod judge;
-
+pub use helpers::HelperDirectory;
 pub use judge::Gate;
+pub use lookup::ProgramLookup;
 pub use rules::{GateRule, GateRules, KnownFile, ProgramStart, StartedFile};
+pub use scope::{DEFAULT_OPENS, GateScope};
 pub use verdict::{
     AwaitedInterpreter, ProgramKind, RunningProgram, StartRefusal, StartRefusalReason, StartVerdict,
 };

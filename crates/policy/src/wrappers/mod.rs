@@ -11,6 +11,6 @@ mod prefix;
 mod programs;
 mod shells;
 
-pub(super) use git::git_operands;
+pub(crate) use git::git_operands;
 pub(super) use programs::{command_effects, runs_shell_on_input};
 pub(super) use shells::heredoc_shell;
