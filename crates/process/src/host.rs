@@ -380,6 +380,7 @@ mod tests {
             user: None,
             keep_as: None,
             deadline: None,
+            gate: None,
         }
     }
 

@@ -14,6 +14,7 @@ use std::time::Duration;
 use rustix::fs::{Mode, OFlags, fstat, fstatfs, open, stat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
+use shellyard_policy::gate::GateRules;
 
 use crate::confinement::{Backend, GrantedConfinement, ResourceLimits, SandboxPaths};
 use crate::env_variable::EnvVariable;
@@ -43,6 +44,8 @@ pub struct ProcessLaunch {
     pub keep_as: Option<String>,
     /// The time after which it is ended, if there is one.
     pub deadline: Option<Deadline>,
+    /// The rules by which each start of a program is judged, if any.
+    pub gate: Option<Arc<GateRules>>,
 }
 
 /// The time after which a job is ended, from the start of its first process, and the time from SIGTERM

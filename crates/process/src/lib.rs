@@ -17,12 +17,14 @@ pub mod confinement;
 mod detached;
 mod env_variable;
 mod exit;
+mod gate_support;
 mod handover;
 mod host;
 mod job_cgroup;
 mod job_resources;
 mod job_user;
 mod keeper;
+mod known_files;
 mod launch;
 #[cfg(test)]
 mod layers;
@@ -52,9 +54,11 @@ use std::process::ExitCode;
 pub use detached::{DetachedLaunch, DetachedProcess};
 pub use env_variable::EnvVariable;
 pub use exit::{Exit, ExitKind, ResourceUsage};
+pub use gate_support::GateSupport;
 pub use host::{Host, KeptProcess};
 pub use job_user::JobUser;
 pub use keeper::{KeeperClient, KeeperLaunch, KeeperNotice, UPGRADE_EXIT_CODE, run_keeper};
+pub use known_files::{find_known_files, resolve_rule_path};
 pub use launch::{
     CommandLine, Cwd, Deadline, LaunchStdin, OpenedDir, ProcessLaunch, ReportMode, SandboxSpec,
     StreamMode, TerminalSize,
@@ -69,8 +73,8 @@ pub use sandbox_support::{
     ConfinementUnavailable, KernelFeature, OnUnavailable, SandboxSupport, grant_confinement,
 };
 pub use shell::PipelineReport;
-pub use shim::{EchoMode, EndCause, EndingNote};
-pub use shim_link::{LeaderEnd, ProcessEvent, ProcessEvents};
+pub use shim::{EchoMode, EndCause, EndingNote, StartCounts, StartQuestion};
+pub use shim_link::{GateEvent, LeaderEnd, ProcessEvent, ProcessEvents};
 pub use sockets::JobConnectionDetector;
 pub use spawn::StartingProcess;
 pub use start_error::{NotStarted, StartError};

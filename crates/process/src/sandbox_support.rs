@@ -196,7 +196,7 @@ pub struct FeatureProbe<T> {
 }
 
 impl<T> FeatureProbe<T> {
-    fn new(try_out: impl Fn() -> Result<T, ProbeError> + Send + Sync + 'static) -> Self {
+    pub(crate) fn new(try_out: impl Fn() -> Result<T, ProbeError> + Send + Sync + 'static) -> Self {
         Self { try_out: Box::new(try_out), known: OnceLock::new(), untried: OnceLock::new() }
     }
 
@@ -274,6 +274,7 @@ fn start_in_namespaces(
         deadline: None,
         ends_input: true,
         saved: String::new(),
+        gate: None,
     };
     let files = vec![(Role::Directory, directory.as_fd()), (Role::Stdout, output.as_fd())];
     let link = ShimLink::launch(keeper, "", &plan, files, SandboxResources::default())?;

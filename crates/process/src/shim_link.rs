@@ -1,6 +1,7 @@
 //! The server's end of its connection with a shim.
 
 use std::collections::VecDeque;
+use std::io::{Read as _, Seek as _};
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -12,6 +13,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{RecvFlags, SendFlags};
 use rustix::process::Pid;
+use shellyard_policy::gate::StartRefusal;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
@@ -23,6 +25,7 @@ use crate::keeper::KeeperClient;
 use crate::processes::parse_pid;
 use crate::shim::{
     EchoMode, EndingNote, LeaderExit, MappedIds, Order, Report, Role, ShimPlan, ShimState, Stage,
+    StartCounts, StartQuestion,
 };
 use crate::spawn_request::SpawnFailure;
 use crate::syscalls;
@@ -58,8 +61,28 @@ pub enum ProcessEvent {
     },
     /// The process has closed its end of the input.
     InputClosed,
+    /// The exec gate has judged the start of a program.
+    Gate(GateEvent),
     /// The shim was killed: the keeper ends what is left of the tree, and the ending is unknown.
     ShimLost,
+}
+
+/// Something that happened at the exec gate of a process tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GateEvent {
+    /// The start of a program was refused. The first hundred of a job are told.
+    Refused(StartRefusal),
+    /// The start of a program waits for [`ProcessTree::answer_start`](crate::ProcessTree::answer_start).
+    /// A new server hears of it again.
+    Asked(StartQuestion),
+    /// The start with this number does not wait for an answer any more.
+    AskOver {
+        /// The number of the question.
+        id: u64,
+    },
+    /// The starts that were judged and refused so far. Comes before the events of both ends, and to a new
+    /// server at once.
+    Counted(StartCounts),
 }
 
 /// The end of a first process.
@@ -112,6 +135,9 @@ struct LinkStatus {
     has_ended_by_itself: bool,
     /// `true` once the shim has closed the connection.
     is_gone: bool,
+    /// The last start that was refused, and the number of all that were judged and refused.
+    refusal: Option<StartRefusal>,
+    starts: StartCounts,
     events: VecDeque<ProcessEvent>,
 }
 
@@ -130,7 +156,11 @@ impl ShimLink {
         let (roles, files): (Vec<_>, Vec<_>) = files.into_iter().unzip();
         let all: Vec<_> = [plan_file.as_fd()].into_iter().chain(files).collect();
         let (ours, theirs) = wire::connection()?;
-        wire::send(ours.as_fd(), &Order::Launch { roles }, &all, SendFlags::DONTWAIT)?;
+        let order = match plan.gate {
+            Some(_) => Order::LaunchGated { roles },
+            None => Order::Launch { roles },
+        };
+        wire::send(ours.as_fd(), &order, &all, SendFlags::DONTWAIT)?;
         let mapped = plan.request.user.as_ref().map(MappedIds::new);
         let shim = keeper.start_shim(name, plan.isolation, mapped, theirs.as_fd(), ours.as_fd())?;
         Self::new(keeper.clone(), shim, ours, resources)
@@ -238,6 +268,16 @@ impl ShimLink {
     /// Waits until no process is left, for at most `limit`; returns `true` then. Blocks.
     pub(crate) fn wait_until_over(&self, limit: Duration) -> bool {
         self.wait_for(limit, |status| (status.is_over || status.is_gone).then_some(())).is_some()
+    }
+
+    /// Returns the last start that was refused.
+    pub(crate) fn last_refusal(&self) -> Option<StartRefusal> {
+        self.lock().refusal.clone()
+    }
+
+    /// Returns the starts that were judged and refused, as of the last message.
+    pub(crate) fn start_counts(&self) -> StartCounts {
+        self.lock().starts
     }
 
     pub(crate) fn shim_pid(&self) -> Option<Pid> {
@@ -377,13 +417,27 @@ impl LinkStatus {
             }
             Report::InputWritten { total, echo } => ProcessEvent::InputWritten { total, echo },
             Report::InputClosed => ProcessEvent::InputClosed,
+            Report::Refused(refusal) => {
+                self.refusal = Some(refusal.clone());
+                ProcessEvent::Gate(GateEvent::Refused(refusal))
+            }
+            Report::Asks { id } => match read_question(id, files) {
+                Some(question) => ProcessEvent::Gate(GateEvent::Asked(question)),
+                None => return,
+            },
+            Report::AskOver { id } => ProcessEvent::Gate(GateEvent::AskOver { id }),
+            Report::Starts(starts) => {
+                self.starts = starts;
+                ProcessEvent::Gate(GateEvent::Counted(starts))
+            }
         };
         self.events.push_back(event);
     }
 
     /// Takes the answer to [`Order::Attach`]: it covers all earlier reports.
     fn take_state(&mut self, state: ShimState, files: Vec<OwnedFd>) {
-        self.events.clear();
+        // But for refused starts, which are told once.
+        self.events.retain(|event| matches!(event, ProcessEvent::Gate(GateEvent::Refused(_))));
         for (role, file) in state.roles.iter().zip(&files) {
             if *role == Role::ShimProcess {
                 self.shim = read_pidfd(file);
@@ -435,6 +489,14 @@ impl LinkStatus {
             self.events.push_back(ProcessEvent::ShimLost);
         }
     }
+}
+
+/// Reads a question from the file beside its report; `None` if it was over when it was sent.
+fn read_question(id: u64, files: Vec<OwnedFd>) -> Option<StartQuestion> {
+    let mut file = fs::File::from(files.into_iter().next()?);
+    let mut bytes = Vec::new();
+    file.rewind().and_then(|()| file.read_to_end(&mut bytes)).ok()?;
+    postcard::from_bytes(&bytes).ok().filter(|question: &StartQuestion| question.id == id)
 }
 
 /// Returns the pid of the process that a pidfd refers to, as this process numbers it.
@@ -515,7 +577,8 @@ impl ProcessEvents {
                 ProcessEvent::Ending(_)
                 | ProcessEvent::Over(_)
                 | ProcessEvent::InputWritten { .. }
-                | ProcessEvent::InputClosed => {}
+                | ProcessEvent::InputClosed
+                | ProcessEvent::Gate(_) => {}
             }
         }
     }

@@ -119,6 +119,12 @@ impl StartingProcess {
         let Self { process, launch, path, directory } = self;
         match started {
             Ok(()) => Ok(process),
+            Err(StartFailure::Step(SpawnFailure { step: SpawnStep::Refused, .. })) => {
+                let refusal = process.tree.link().last_refusal();
+                let why =
+                    refusal.map_or("its start was not approved".to_owned(), |it| it.to_string());
+                Err(StartError::Refused { why }.into())
+            }
             Err(StartFailure::Step(failure)) => {
                 Err(explain_failure(failure, &launch, &path, directory.as_fd()).into())
             }
@@ -195,6 +201,7 @@ impl Host {
             deadline: launch.deadline,
             ends_input: matches!(launch.stdin, LaunchStdin::Text(_)),
             saved: saved.to_text().unwrap_or_default(),
+            gate: launch.gate.as_deref().cloned(),
         };
         let cgroup = resources.open_cgroup().map_err(|errno| system(errno.into()))?;
         let input = launch.stdin.first_input().map(memory_file).transpose().map_err(system)?;
@@ -243,6 +250,7 @@ fn explain_failure(
     let why = || io::Error::from(errno).to_string();
     match step {
         SpawnStep::Program => explain(errno, launch, path, cwd),
+        SpawnStep::Refused => StartError::Refused { why: step.description().to_owned() },
         SpawnStep::Directory => launch::bad_cwd(launch.cwd.path(), errno),
         SpawnStep::Clone | SpawnStep::Files | SpawnStep::Session => StartError::System {
             program: to_text(&launch.command.program),
@@ -260,7 +268,8 @@ fn explain_failure(
         | SpawnStep::Capabilities
         | SpawnStep::Privileges
         | SpawnStep::Landlock
-        | SpawnStep::Filter => {
+        | SpawnStep::Filter
+        | SpawnStep::Gate => {
             StartError::Confinement { what: step.description().to_owned(), why: why() }
         }
     }
@@ -439,6 +448,7 @@ mod tests {
             user: None,
             keep_as: None,
             deadline: None,
+            gate: None,
         }
     }
 
@@ -508,7 +518,8 @@ mod tests {
                     ProcessEvent::Ending(_)
                     | ProcessEvent::Over(_)
                     | ProcessEvent::InputWritten { .. }
-                    | ProcessEvent::InputClosed => {}
+                    | ProcessEvent::InputClosed
+                    | ProcessEvent::Gate(_) => {}
                 }
             }
         };
@@ -753,6 +764,7 @@ mod tests {
                 | ProcessEvent::Ending(_)
                 | ProcessEvent::Over(_)
                 | ProcessEvent::InputClosed
+                | ProcessEvent::Gate(_)
                 | ProcessEvent::ShimLost => panic!("it reads to the end"),
             }
         };

@@ -38,6 +38,8 @@ pub(crate) enum SpawnStep {
     Landlock,
     Filter,
     Program,
+    Gate,
+    Refused,
 }
 
 impl SpawnStep {
@@ -62,6 +64,8 @@ impl SpawnStep {
             Self::Landlock => "Landlock could not be applied",
             Self::Filter => "the filter of system calls could not be installed",
             Self::Program => "the program could not be executed",
+            Self::Gate => "the starts of its programs could not be watched",
+            Self::Refused => "its start was refused",
         }
     }
 

@@ -73,6 +73,12 @@ pub enum StartError {
         /// The system's own message.
         why: String,
     },
+    /// The rules on programs do not allow it. No program was run.
+    #[error("refused at its start: {why}")]
+    Refused {
+        /// The command and the reason.
+        why: String,
+    },
     /// No directory could serve as the workspace.
     #[error("the command was not run, because it has no workspace: {why}")]
     NoWorkspace {
@@ -155,6 +161,7 @@ impl StartError {
                 Self::Confinement { what: change(what), why: change(why) }
             }
             Self::NoWorkspace { why } => Self::NoWorkspace { why: change(why) },
+            Self::Refused { why } => Self::Refused { why: change(why) },
             Self::TooLong { bytes } => Self::TooLong { bytes },
             Self::NulByte { what } => Self::NulByte { what },
         }
@@ -171,6 +178,7 @@ impl StartError {
             Self::NulByte { .. } => "nul_byte",
             Self::Confinement { .. } => "confinement",
             Self::NoWorkspace { .. } => "no_workspace",
+            Self::Refused { .. } => "refused",
             Self::OutOfProcesses { .. } => "out_of_processes",
             Self::OutOfFiles { .. } => "out_of_files",
             Self::System { .. } => "system",

@@ -14,7 +14,7 @@ use crate::confinement::{ResourceLimits, SetAsideFile};
 use crate::job_cgroup::JobCgroup;
 use crate::load::{self, HostLoad};
 use crate::processes::{self, ProcStat, pid_number};
-use crate::shim::Order;
+use crate::shim::{Order, StartCounts};
 use crate::shim_link::ShimLink;
 use crate::tree_activity::{
     InputActivity, InputWait, ProcessInfo, TreeActivity, TreeLoad, read_input_wait,
@@ -66,6 +66,21 @@ impl ProcessTree {
     /// If the shim does not take the order: it is gone, or does not run.
     pub fn stop(&self, signal: i32, grace: Duration, cause: String) -> std::io::Result<()> {
         Ok(self.link.order(&Order::Stop { signal, grace, cause }, &[])?)
+    }
+
+    /// Answers a start that waits ([`GateEvent::Asked`](crate::GateEvent::Asked)). One
+    /// that does not wait any more is ignored.
+    ///
+    /// # Errors
+    /// If the shim does not take the answer: it is gone, or does not run.
+    pub fn answer_start(&self, id: u64, is_allowed: bool) -> std::io::Result<()> {
+        Ok(self.link.order(&Order::Answer { id, is_allowed }, &[])?)
+    }
+
+    /// Returns the starts of programs that were judged and refused, as of the last event.
+    #[must_use]
+    pub fn start_counts(&self) -> StartCounts {
+        self.link.start_counts()
     }
 
     /// Sends a signal to every living process, and wakes those that are stopped so that they can

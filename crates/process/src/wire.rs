@@ -198,13 +198,14 @@ mod tests {
 
     use rustix::fs::fstat;
     use rustix::pipe::pipe;
+    use shellyard_policy::gate::{StartRefusal, StartRefusalReason};
 
     use super::*;
     use crate::confinement::NetworkAccess;
     use crate::keeper::{Hello, KeeperIdentity, KeeperMessage, ServerMessage};
     use crate::shim::{
         EchoMode, EndCause, EndingNote, Isolation, LeaderExit, Order, Report, Role, ShimState,
-        Stage,
+        Stage, StartCounts,
     };
     use crate::spawn_request::SpawnStep;
     use crate::syscalls::ChildExit;
@@ -296,6 +297,8 @@ mod tests {
             Order::Close(Role::StderrReader),
             Order::Release,
             Order::InputFile,
+            Order::LaunchGated { roles: ROLES.to_vec() },
+            Order::Answer { id: 1 << 40, is_allowed: true },
         ]);
         let failure = SpawnStep::Landlock.failed(Errno::NOSYS);
         let note = EndingNote {
@@ -328,6 +331,14 @@ mod tests {
             state(Stage::Running),
             state(Stage::Exited(exit)),
             Report::InputClosed,
+            Report::Refused(StartRefusal::new(
+                &[b"touch".to_vec(), b"a b".to_vec()],
+                None,
+                StartRefusalReason::NotListed,
+            )),
+            Report::Asks { id: 7 },
+            Report::AskOver { id: u64::MAX },
+            Report::Starts(StartCounts { judged: 1 << 40, refused: 3 }),
         ]);
     }
 

@@ -89,11 +89,11 @@ impl GateRules {
         let mut lookup = ProgramLookup::default();
         let allow = self.allow.iter().flatten();
         allow.chain(&self.deny).chain(&self.ask).for_each(|rule| lookup.add_rule(rule));
-        let fixed = SHELLS.into_iter().chain([ENV]).chain(multi_call_names());
-        lookup.names.extend(fixed.map(str::to_owned));
         if self.allow.is_some() {
             lookup.add_helpers();
         }
+        let fixed = SHELLS.into_iter().chain([ENV]).chain(multi_call_names());
+        lookup.names.extend(fixed.map(str::to_owned));
         lookup
     }
 }

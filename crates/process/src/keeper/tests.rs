@@ -733,7 +733,8 @@ impl TestJob {
                 ProcessEvent::Ending(_)
                 | ProcessEvent::Over(_)
                 | ProcessEvent::InputWritten { .. }
-                | ProcessEvent::InputClosed => {}
+                | ProcessEvent::InputClosed
+                | ProcessEvent::Gate(_) => {}
             }
         }
         self.end.clone().unwrap()
@@ -925,6 +926,7 @@ impl TestServer {
             user: None,
             keep_as: Some(name.to_owned()),
             deadline: (kind == "deadline").then_some(deadline),
+            gate: None,
         }
     }
 }

@@ -12,6 +12,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Resource, fchdir, getrlimit, ioctl_tiocsctty, setrlimit, setsid};
 use rustix::thread::set_no_new_privs;
 
+use super::gate::{ExecGate, GatedLeader, LeaderStart};
 use super::namespaces::{self, ForkResult, Isolation, KeeperIds};
 use super::plan::ShimPlan;
 use super::protocol::Role;
@@ -20,7 +21,7 @@ use crate::launch::REPORT_FD;
 use crate::own_process::limit_open_files;
 use crate::sandbox::seccomp::SeccompFilter;
 use crate::sandbox::{kernel_settings, mounts, restrictions, seccomp};
-use crate::spawn_request::{SpawnFailure, SpawnStep};
+use crate::spawn_request::{SpawnFailure, SpawnRequest, SpawnStep};
 use crate::syscalls::{last_error, pointers};
 
 /// The files of a job as the server gave them.
@@ -32,6 +33,8 @@ pub(super) struct NewLeader {
     pub(super) pid: Pid,
     /// The pipe through which it reports a failure. It ends when the program runs.
     pub(super) failure: OwnedFd,
+    /// The shim's part of the exec gate, if the job has one.
+    pub(super) gate: Option<ExecGate>,
 }
 
 /// Everything that a first process needs, prepared before it is created.
@@ -47,6 +50,7 @@ struct LeaderSetup<'a> {
     guard: SeccompFilter,
     /// The cgroup that it still has to enter.
     cgroup: Option<BorrowedFd<'a>>,
+    gate: Option<GatedLeader>,
 }
 
 /// Creates the first process of a job. Sets up the namespaces of this shim before, if it has its own.
@@ -85,8 +89,17 @@ pub(super) fn start(
     } else {
         Vec::new()
     };
-    let mut setup =
-        LeaderSetup { plan, files, standard, ruleset, kernel_settings, guard, cgroup: None };
+    let (mut gate, leader_gate) = prepare_gate(plan, files)?.unzip();
+    let mut setup = LeaderSetup {
+        plan,
+        files,
+        standard,
+        ruleset,
+        kernel_settings,
+        guard,
+        cgroup: None,
+        gate: leader_gate,
+    };
     let failed = |errno| SpawnStep::Clone.failed(errno);
     let (failure, report) = pipe_with(PipeFlags::CLOEXEC).map_err(failed)?;
     let forked = match cgroup.map(namespaces::fork_in_cgroup) {
@@ -104,8 +117,31 @@ pub(super) fn start(
             }
             exit_now(1)
         }
-        ForkResult::Parent(pid) => Ok(NewLeader { pid, failure }),
+        ForkResult::Parent(pid) => {
+            gate.iter_mut().for_each(|gate| gate.set_leader(pid));
+            Ok(NewLeader { pid, failure, gate })
+        }
     }
+}
+
+/// Prepares the exec gate, if the job has one.
+fn prepare_gate(
+    plan: &ShimPlan,
+    files: &GivenFiles,
+) -> Result<Option<(ExecGate, GatedLeader)>, SpawnFailure> {
+    let Some(rules) = &plan.gate else { return Ok(None) };
+    let directory = match plan.isolation {
+        Isolation::None => find(files, Role::Directory)
+            .ok_or(Errno::BADF)
+            .and_then(|directory| directory.try_clone_to_owned().map_err(|_| Errno::MFILE)),
+        // This process has entered it.
+        Isolation::Namespaces(_) => {
+            open(".", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+        }
+    };
+    let directory = directory.map_err(|errno| SpawnStep::Directory.failed(errno))?;
+    let SpawnRequest { path, argv, env, .. } = plan.request.clone();
+    ExecGate::new(rules, LeaderStart { path, argv, env, directory }).map(Some)
 }
 
 /// Reads the failure of a first process; `None` if it runs its program, or has ended before.
@@ -183,10 +219,15 @@ impl LeaderSetup<'_> {
         }
         restrictions::drop_capabilities(sandbox.confinement.profile)
             .map_err(|error| SpawnStep::Capabilities.failed(error))?;
-        if sandbox.backend == Backend::Nothing {
+        if sandbox.backend == Backend::Nothing && self.gate.is_none() {
             return Ok(());
         }
         set_no_new_privs(true).map_err(|errno| SpawnStep::Privileges.failed(errno))?;
+        // Before the sandbox's own filters, which could refuse what it needs. Of the answers of several
+        // filters the kernel takes the strictest, so their order does not matter.
+        if let Some(gate) = &self.gate {
+            gate.install().map_err(|errno| SpawnStep::Gate.failed(errno))?;
+        }
         if let Some(ruleset) = &self.ruleset {
             restrictions::restrict_self(ruleset.as_fd())
                 .map_err(|errno| SpawnStep::Landlock.failed(errno))?;

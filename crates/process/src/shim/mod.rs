@@ -10,6 +10,7 @@
 //! shim for its state.
 
 mod ending;
+mod gate;
 mod input;
 mod leader;
 mod members;
@@ -19,6 +20,7 @@ mod process;
 mod protocol;
 
 pub use ending::{EndCause, EndingNote};
+pub use gate::{StartCounts, StartQuestion};
 pub(crate) use namespaces::{ForkResult, Isolation, KeeperIds, MappedIds, fork};
 pub(crate) use plan::{ShimPlan, memory_file};
 pub(crate) use process::{ShimFiles, run_shim};

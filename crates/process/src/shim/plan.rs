@@ -10,6 +10,7 @@ use std::{fmt, io};
 
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde::{Deserialize, Serialize};
+use shellyard_policy::gate::GateRules;
 
 use super::namespaces::Isolation;
 use crate::launch::Deadline;
@@ -35,22 +36,34 @@ pub(crate) struct ShimPlan {
     pub(crate) ends_input: bool,
     /// The text that the next server gets.
     pub(crate) saved: String,
+    /// The rules of the exec gate, if the job has one. They are written behind the plan, so that the plan
+    /// stays the same for releases without gates.
+    #[serde(skip)]
+    pub(crate) gate: Option<GateRules>,
 }
 
 impl ShimPlan {
     /// Writes the plan into a new file in memory.
     pub(crate) fn to_file(&self) -> io::Result<OwnedFd> {
-        let bytes = postcard::to_stdvec(self).map_err(io::Error::other)?;
+        let mut bytes = postcard::to_stdvec(self).map_err(io::Error::other)?;
+        if let Some(gate) = &self.gate {
+            bytes = postcard::to_extend(gate, bytes).map_err(io::Error::other)?;
+        }
         memory_file(&bytes)
     }
 
-    /// Reads the plan from such a file.
-    pub(super) fn from_file(file: OwnedFd) -> io::Result<Self> {
+    /// Reads the plan from such a file, with the rules of a gate if there are some.
+    pub(super) fn from_file(file: OwnedFd, is_gated: bool) -> io::Result<Self> {
         let file = File::from(file);
         let length = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
         let mut bytes = vec![0; length];
         file.read_exact_at(&mut bytes, 0)?;
-        postcard::from_bytes(&bytes).map_err(io::Error::other)
+        let (mut plan, rest): (Self, _) =
+            postcard::take_from_bytes(&bytes).map_err(io::Error::other)?;
+        if is_gated {
+            plan.gate = Some(postcard::from_bytes(rest).map_err(io::Error::other)?);
+        }
+        Ok(plan)
     }
 }
 

@@ -13,10 +13,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
-use rustix::process::{PidfdFlags, chdir, getpid, pidfd_open, set_child_subreaper, setpgid};
+use rustix::process::{Pid, PidfdFlags, chdir, getpid, pidfd_open, set_child_subreaper, setpgid};
 use rustix::thread::set_name;
 
 use super::ending::{Action, EndCause, Ending};
+use super::gate::ExecGate;
 use super::input::{InputProgress, InputQueue};
 use super::leader::{self, GivenFiles, duplicate_to, exit_now};
 use super::members::Members;
@@ -116,6 +117,7 @@ struct Shim {
     stage: Stage,
     /// The pipe through which the first process reports a failure, until it runs its program.
     failure: Option<OwnedFd>,
+    gate: Option<ExecGate>,
     started: Instant,
     peak_rss_bytes: u64,
     is_over: bool,
@@ -158,6 +160,7 @@ impl Shim {
             ending: Ending::new(plan.deadline.map(|deadline| deadline.timeout), grace),
             stage: Stage::Starting,
             failure: None,
+            gate: None,
             started: Instant::now(),
             peak_rss_bytes: 0,
             is_over: false,
@@ -175,6 +178,7 @@ impl Shim {
             Ok(leader) => {
                 shim.members.leader = Some(leader.pid);
                 shim.failure = Some(leader.failure);
+                shim.gate = leader.gate;
             }
             Err(failure) => shim.fail(failure),
         }
@@ -194,6 +198,7 @@ impl Shim {
         loop {
             self.check_start();
             self.reap();
+            self.serve_gate();
             self.write_input();
             self.look_at_clock();
             self.kill_rest();
@@ -215,6 +220,10 @@ impl Shim {
             let retry = self.started.elapsed() + SEND_PAUSE;
             deadline = Some(deadline.map_or(retry, |deadline| deadline.min(retry)));
         }
+        if let Some(longest) = self.gate.as_ref().and_then(ExecGate::longest_wait) {
+            let look = self.started.elapsed() + longest;
+            deadline = Some(deadline.map_or(look, |deadline| deadline.min(look)));
+        }
         let limit = deadline.map(|deadline| {
             let left = deadline.saturating_sub(self.started.elapsed());
             // Rounded up, so that the deadline has passed when the wait ends.
@@ -233,6 +242,8 @@ impl Shim {
             polled.push(PollFd::new(&self.socket, wanted));
         }
         polled.extend(self.failure.as_ref().map(|pipe| PollFd::new(pipe, PollFlags::IN)));
+        let gate = self.gate.as_ref().and_then(ExecGate::file);
+        polled.extend(gate.map(|file| PollFd::from_borrowed_fd(file, PollFlags::IN)));
         let input = self.input.waits_for();
         polled.extend(input.map(|file| PollFd::from_borrowed_fd(file, PollFlags::OUT)));
         // Everything else is checked after each wait anyway.
@@ -276,12 +287,43 @@ impl Shim {
         }
         let failure = leader::read_failure(pipe);
         self.failure = None;
+        let is_refused = self.gate.as_ref().is_some_and(ExecGate::is_leader_refused);
         match failure {
-            Some(failure) => self.fail(failure),
-            None => {
-                self.stage = Stage::Running;
-                self.outgoing.push_back(Report::Started(self.pids()));
+            Some(SpawnFailure { step: SpawnStep::Program, errno }) if is_refused => {
+                self.fail(SpawnStep::Refused.failed(errno));
             }
+            Some(failure) => self.fail(failure),
+            None => self.start_running(),
+        }
+    }
+
+    fn start_running(&mut self) {
+        if self.stage == Stage::Starting {
+            self.stage = Stage::Running;
+            self.outgoing.push_back(Report::Started(self.pids()));
+        }
+    }
+
+    /// Answers the programs that wait at the exec gate.
+    fn serve_gate(&mut self) {
+        let Some(gate) = &mut self.gate else { return };
+        let mut reports = VecDeque::new();
+        gate.serve(&mut reports);
+        if gate.asks_for_leader() {
+            // The job is there, and the server takes questions of a job that has started. If the answer
+            // is no, it hears of a failure nevertheless.
+            self.start_running();
+        }
+        self.outgoing.append(&mut reports);
+    }
+
+    /// Reports the starts that were counted, before the report of an end.
+    fn report_starts(&mut self) {
+        let Some(counts) = self.gate.as_ref().map(ExecGate::counts) else { return };
+        let mut waiting = self.outgoing.iter_mut();
+        match waiting.find(|report| matches!(report, Report::Starts(_))) {
+            Some(report) => *report = Report::Starts(counts),
+            None => self.outgoing.push_back(Report::Starts(counts)),
         }
     }
 
@@ -304,6 +346,8 @@ impl Shim {
         let mut leader = None;
         loop {
             match syscalls::try_wait_any() {
+                // A task that the gate traces has stopped, and has not ended.
+                Ok(Some((pid, exit))) if self.take_stop(pid, exit.status) => {}
                 Ok(Some((pid, exit))) => {
                     self.peak_rss_bytes = self.peak_rss_bytes.max(exit.max_rss_bytes);
                     self.kill_pause = FIRST_KILL_PAUSE;
@@ -325,8 +369,14 @@ impl Shim {
         // That report says so as well.
         let is_reported = matches!(self.stage, Stage::Exited(exit) if exit.is_over);
         if self.is_over && !is_reported {
+            self.report_starts();
             self.outgoing.push_back(Report::Over(self.ending.note().clone()));
         }
+    }
+
+    fn take_stop(&mut self, pid: Pid, status: i32) -> bool {
+        let gate = self.gate.as_mut();
+        gate.is_some_and(|gate| gate.take_status(pid, status, &mut self.outgoing))
     }
 
     fn leader_exited(&mut self, exit: ChildExit) {
@@ -345,6 +395,7 @@ impl Shim {
         };
         self.stage = Stage::Exited(exit);
         self.ending.leader_exited();
+        self.report_starts();
         self.outgoing.push_back(Report::LeaderExited(exit, self.ending.note().clone()));
     }
 
@@ -373,6 +424,9 @@ impl Shim {
 
     fn act(&mut self, action: Action) {
         self.outgoing.push_back(Report::Ending(self.ending.note().clone()));
+        if let Some(gate) = &mut self.gate {
+            gate.end_questions(&mut self.outgoing);
+        }
         match action {
             Action::Signal(signal) => self.members.signal(signal),
             Action::Kill => self.begin_killing(),
@@ -403,8 +457,13 @@ impl Shim {
 
     fn obey(&mut self, order: Order, files: Vec<OwnedFd>) {
         match order {
-            Order::Launch { .. } => {}
-            Order::Attach => self.outgoing.push_back(Report::State(Box::new(self.state()))),
+            Order::Launch { .. } | Order::LaunchGated { .. } => {}
+            Order::Attach => self.report_state(),
+            Order::Answer { id, is_allowed } => {
+                if let Some(gate) = &mut self.gate {
+                    gate.take_answer(id, is_allowed, &mut self.outgoing);
+                }
+            }
             Order::Stop { signal, grace, cause } => {
                 if !self.is_over {
                     let now = self.started.elapsed();
@@ -439,6 +498,15 @@ impl Shim {
                 self.held.clear();
             }
         }
+    }
+
+    /// Tells a new server everything.
+    fn report_state(&mut self) {
+        self.outgoing.push_back(Report::State(Box::new(self.state())));
+        let starts = self.gate.as_ref().map(|gate| Report::Starts(gate.counts()));
+        self.outgoing.extend(starts);
+        let questions = self.gate.as_ref().map(ExecGate::open_questions).unwrap_or_default();
+        self.outgoing.extend(questions.into_iter().map(|id| Report::Asks { id }));
     }
 
     fn state(&self) -> ShimState {
@@ -484,17 +552,35 @@ impl Shim {
             .filter_map(|pid| pidfd_open(pid, PidfdFlags::empty()).ok())
             .collect();
         let held = self.held.iter().filter(|_| is_state).map(|(_, file)| file);
-        let files: Vec<BorrowedFd<'_>> = held.chain(&processes).map(OwnedFd::as_fd).collect();
+        let question = match (report, &self.gate) {
+            (Report::Asks { id }, Some(gate)) => gate.write_question(*id).transpose(),
+            _ => Ok(None),
+        };
+        let question = question.map_err(|_| Errno::NFILE)?;
+        let files: Vec<BorrowedFd<'_>> =
+            held.chain(&processes).chain(&question).map(OwnedFd::as_fd).collect();
         wire::send(self.socket.as_fd(), report, &files, SendFlags::DONTWAIT)
     }
 }
 
 /// Receives the first message: the plan of the job, and its files.
 fn receive_launch(socket: &OwnedFd) -> Option<(ShimPlan, GivenFiles)> {
-    let Ok(Received::Message(Order::Launch { roles }, files)) =
-        wire::receive(socket.as_fd(), RecvFlags::empty())
+    let Ok(Received::Message(order, files)) = wire::receive(socket.as_fd(), RecvFlags::empty())
     else {
         return None;
+    };
+    let (roles, is_gated) = match order {
+        Order::Launch { roles } => (roles, false),
+        Order::LaunchGated { roles } => (roles, true),
+        Order::Attach
+        | Order::Stop { .. }
+        | Order::Signal(_)
+        | Order::Input { .. }
+        | Order::EndInput
+        | Order::Close(_)
+        | Order::Release
+        | Order::InputFile
+        | Order::Answer { .. } => return None,
     };
     // Without one of them the job would run without its cgroup, for example.
     if files.len() != 1 + roles.len() {
@@ -503,7 +589,7 @@ fn receive_launch(socket: &OwnedFd) -> Option<(ShimPlan, GivenFiles)> {
         return None;
     }
     let mut files = files.into_iter();
-    let plan = ShimPlan::from_file(files.next()?).ok()?;
+    let plan = ShimPlan::from_file(files.next()?, is_gated).ok()?;
     Some((plan, roles.into_iter().zip(files).collect()))
 }
 

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use shellyard_policy::gate::StartRefusal;
+
 use super::ending::EndingNote;
+use super::gate::StartCounts;
 use crate::spawn_request::SpawnFailure;
 use crate::syscalls::ChildExit;
 
@@ -31,6 +34,11 @@ pub(crate) enum Order {
     Release,
     /// Send the content of the file beside this message as input.
     InputFile,
+    /// The first message for a job with an exec gate: as [`Order::Launch`], and the rules of the gate are
+    /// behind the plan. A shim of a release without gates does not understand it, and starts nothing.
+    LaunchGated { roles: Vec<Role> },
+    /// Let a start go on that waits for an answer, or refuse it.
+    Answer { id: u64, is_allowed: bool },
 }
 
 /// The part of a terminal job that echoes typed text to the output.
@@ -65,6 +73,16 @@ pub(crate) enum Report {
     State(Box<ShimState>),
     /// The job has closed its end of the input.
     InputClosed,
+    /// The start of a program was refused.
+    Refused(StartRefusal),
+    /// The start of a program waits for an answer. Beside it is a file with the
+    /// [`StartQuestion`](super::StartQuestion), if it still waits.
+    Asks { id: u64 },
+    /// A start does not wait any more: its process was killed, or the tree is being ended.
+    AskOver { id: u64 },
+    /// The starts that were judged and refused so far. Comes before the reports of both ends, and after
+    /// the answer to [`Order::Attach`].
+    Starts(StartCounts),
 }
 
 /// The end of a job's first process.
