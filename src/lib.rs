@@ -8,6 +8,7 @@ pub mod cli;
 pub mod client;
 pub mod config;
 pub mod environment;
+pub mod exec_gate;
 pub mod http;
 pub mod ids;
 pub mod job;

@@ -13,6 +13,7 @@ use super::{rules, tenants};
 use crate::client::DEFAULT_SOCKET_NAME;
 use crate::config::{self, Environment, Loaded, Settings, TenantSection, ValueOrigin};
 use crate::confinement::SandboxPaths;
+use crate::exec_gate::{ExecGate, GateSettings};
 use crate::http::{HttpServerSettings, JobDetection, SessionKey, SocketPath};
 use crate::ids::TenantId;
 use crate::mcp::{
@@ -21,9 +22,9 @@ use crate::mcp::{
 use crate::output::{Counters, DiskWatch, LogStorage, Quota, QuotaLimits, SpillDir, UnstoredBytes};
 use crate::process::{Host, JobConnectionDetector};
 use crate::service::{
-    DEFAULT_LANE, LaneDefaults, LaneLimits, LiveSettings, PreviousServer, PumpGate, QueueLimits,
-    Retention, RetentionBounds, ServiceSettings, SharedJobSettings, SubmissionDefaults,
-    TenantLimits, Watchdog,
+    AdmissionRules, DEFAULT_LANE, LaneDefaults, LaneLimits, LiveSettings, PreviousServer, PumpGate,
+    QueueLimits, Retention, RetentionBounds, ServiceSettings, SharedJobSettings,
+    SubmissionDefaults, TenantLimits, Watchdog,
 };
 use crate::spec::RunLimits;
 use crate::telemetry::logging::{LineFormat, LoggingSettings};
@@ -159,6 +160,10 @@ pub(super) fn service_settings(
     files: OutputFiles,
 ) -> Result<ServiceSettings, AppError> {
     let settings = &loaded.settings;
+    let rules = rules::admission_rules(loaded, &settings.job.shell)?;
+    let audit = rules::open_audit(settings)?;
+    let log = audit.as_ref().map(|trail| trail.log.clone());
+    let gate = ExecGate::new(Arc::clone(host), gate_settings(loaded, &rules)?, log);
     Ok(ServiceSettings {
         defaults: submission_defaults(loaded, host)?,
         queue: queue_limits(settings)?,
@@ -170,9 +175,10 @@ pub(super) fn service_settings(
             rules::sandbox_paths(settings, environment, scratch),
             environment,
             files,
+            gate,
         )?,
-        rules: rules::admission_rules(loaded, &settings.job.shell)?,
-        audit: rules::open_audit(settings)?,
+        rules,
+        audit,
         numbers: None,
         tickets: None,
         previous: PreviousServer::default(),
@@ -187,8 +193,10 @@ pub(super) fn live_settings(
 ) -> Result<LiveSettings, AppError> {
     let settings = &loaded.settings;
     tenants::check_switching(loaded, served)?;
+    let rules = rules::admission_rules(loaded, &settings.job.shell)?;
     Ok(LiveSettings {
-        rules: rules::admission_rules(loaded, &settings.job.shell)?,
+        gate: gate_settings(loaded, &rules)?,
+        rules,
         defaults: submission_defaults(loaded, host)?,
         queue: queue_limits(settings)?,
         quota: quota_limits(settings),
@@ -232,6 +240,7 @@ fn job_settings(
     places: SandboxPaths,
     environment: &Environment,
     files: OutputFiles,
+    gate: ExecGate,
 ) -> Result<SharedJobSettings, AppError> {
     let settings = &loaded.settings;
     let counters = Arc::new(Counters::default());
@@ -259,6 +268,7 @@ fn job_settings(
         journal: None,
         pumps: PumpGate::default(),
         watchdog: Watchdog::default(),
+        gate: Arc::new(gate),
     })
 }
 
@@ -328,6 +338,18 @@ fn default_cwd(settings: &Settings) -> Result<PathBuf, AppError> {
         Some(cwd) => Ok(cwd.clone()),
         None => std::env::current_dir().map_err(AppError::Cwd),
     }
+}
+
+/// Returns the settings of the exec gate, beside these rules.
+fn gate_settings(loaded: &Loaded, rules: &AdmissionRules) -> Result<GateSettings, AppError> {
+    let policy = &loaded.settings.policy;
+    Ok(GateSettings {
+        policy: rules.policy.clone(),
+        enforcement: policy.enforce,
+        opens: policy.opens.clone(),
+        directory: default_cwd(&loaded.settings)?,
+        redactor: Arc::clone(&rules.redactor),
+    })
 }
 
 /// Returns the limits of the queue, its lanes and the tenants.

@@ -477,7 +477,7 @@ fn explain_ending(ending: &JobEnding) -> RunResult {
 const fn start_failure_exit_code(why: &StartError) -> u8 {
     match why {
         StartError::NotFound { .. } => NOT_FOUND,
-        StartError::NotExecutable { .. } => NOT_EXECUTABLE,
+        StartError::NotExecutable { .. } | StartError::Refused { .. } => NOT_EXECUTABLE,
         StartError::BadCwd { .. }
         | StartError::TooLong { .. }
         | StartError::NulByte { .. }

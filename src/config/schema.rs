@@ -179,6 +179,8 @@ pub(super) const SETTINGS: &[SettingSchema] = &[
     setting("policy.blocked_commands", ValueRule::Texts),
     setting("policy.allowed_directories", ValueRule::Directories),
     setting("policy.uncertain", ValueRule::Word(&["refuse", "confine", "allow"])),
+    setting("policy.enforce", ValueRule::Word(&["auto", "require", "off"])),
+    setting("policy.opens", ValueRule::Texts),
     setting("environment.inherit", ValueRule::Word(&["all", "core"])),
     setting("environment.pass", ValueRule::Texts),
     setting("environment.drop", ValueRule::Texts),

@@ -14,6 +14,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::confinement::{Backend, SandboxProfile};
 use crate::environment::Inherit;
+use crate::exec_gate::Enforcement;
 use crate::journal::Durability;
 use crate::mcp::{ExecuteCommandSettings, McpSettings, RunShellCommandSettings};
 use crate::process::shell::ShellChoice;
@@ -335,6 +336,10 @@ pub struct PolicySection {
     /// Directories in which jobs may run; empty = any.
     pub allowed_directories: Vec<PathBuf>,
     pub uncertain: UncertainPolicy,
+    /// The way in which an allow list is enforced.
+    pub enforce: Enforcement,
+    /// Programs that may start anything, if the allow list names them.
+    pub opens: Vec<String>,
 }
 
 /// The treatment of text that the policy cannot judge, if any list is set.

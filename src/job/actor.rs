@@ -31,8 +31,8 @@ use crate::outcome::{
     StopBy,
 };
 use crate::process::{
-    EndCause, EndingNote, Exit, LeaderEnd, NotStarted, PipelineReport, Process, ProcessEvent,
-    TerminalSize,
+    EndCause, EndingNote, Exit, GateEvent, LeaderEnd, NotStarted, PipelineReport, Process,
+    ProcessEvent, TerminalSize,
 };
 use crate::spec::Stdin;
 use crate::telemetry::ActorKind;
@@ -351,7 +351,20 @@ impl Job {
                 }
                 None
             }
+            ProcessEvent::Gate(event) => {
+                self.take_gate_event(event);
+                None
+            }
             ProcessEvent::LeaderExited(_) => None,
+        }
+    }
+
+    fn take_gate_event(&mut self, event: GateEvent) {
+        match event {
+            GateEvent::Refused(refusal) => self.guard.note_refused_start(refusal),
+            GateEvent::Counted(counts) => self.guard.note_start_counts(counts),
+            // No rule that asks is given to a gate.
+            GateEvent::Asked(_) | GateEvent::AskOver { .. } => {}
         }
     }
 

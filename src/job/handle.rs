@@ -14,6 +14,7 @@ use crate::ids::JobId;
 use crate::journal::{JournalError, JournalTicket, now_ms};
 use crate::outcome::{JobEnding, LimitKind, LivingProcesses, Outcome, StopBy};
 use crate::output::LogReader;
+use crate::policy::gate::StartRefusal;
 use crate::process::{self, ProcessInfo, ProcessTree, TerminalSize};
 use crate::spec::{JobSpec, Stdin, Stream, StreamMode};
 
@@ -39,6 +40,7 @@ pub(super) struct SharedJob {
     pub(super) measured_limits: OnceLock<ResourceLimits>,
     /// The journal record of the ending, until it was waited for.
     pub(super) end_record: Mutex<Option<JournalTicket>>,
+    pub(super) refused_starts: Mutex<RefusedStarts>,
 }
 
 impl SharedJob {
@@ -53,6 +55,7 @@ impl SharedJob {
         let last_measurement = LastMeasurement::default();
         let measured_limits = OnceLock::new();
         let end_record = Mutex::default();
+        let refused_starts = Mutex::default();
         Self {
             id,
             spec,
@@ -63,11 +66,32 @@ impl SharedJob {
             last_measurement,
             measured_limits,
             end_record,
+            refused_starts,
         }
     }
 
     pub(super) fn measured_limits(&self) -> ResourceLimits {
         self.measured_limits.get().copied().unwrap_or(ResourceLimits::NONE)
+    }
+}
+
+/// The starts of programs in a job that its gate refused.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RefusedStarts {
+    /// The first of them, in order.
+    pub first: Vec<StartRefusal>,
+    /// The number of all of them.
+    pub count: u64,
+}
+
+impl RefusedStarts {
+    /// The most refused starts that are kept.
+    const KEPT: usize = 20;
+
+    pub(super) fn add(&mut self, refusal: StartRefusal) {
+        if self.first.len() < Self::KEPT {
+            self.first.push(refusal);
+        }
     }
 }
 
@@ -232,6 +256,12 @@ impl JobHandle {
     #[must_use]
     pub fn set_aside_files(&self) -> &[SetAsideFile] {
         self.shared.tree.get().map(|tree| tree.set_aside_files()).unwrap_or_default()
+    }
+
+    /// Returns the starts of programs that the gate of the job refused so far.
+    #[must_use]
+    pub fn refused_starts(&self) -> RefusedStarts {
+        self.shared.refused_starts.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Returns the job's living processes, the leader first.

@@ -1,7 +1,7 @@
 //! The owner of a job: the guard that ensures that every job gets an outcome, the ways to create
 //! one, and the journal records of a job.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 
 use super::actor::JobActor;
-use super::handle::{JobHandle, JobPhase, JobStatus, SharedJob};
+use super::handle::{JobHandle, JobPhase, JobStatus, RefusedStarts, SharedJob};
 use super::messages::Address;
 use super::start::{JobVariables, SharedJobSettings};
 use super::state::TreeRemains;
@@ -22,7 +22,10 @@ use crate::journal::{
 };
 use crate::outcome::{JobEnding, JobFault, Outcome, StopBy};
 use crate::output::{self, ClosedLog, KeepOutput, LogBounds, LogName, LogReader, LogWriter};
-use crate::process::{Cwd, EnvVariable, FileReservation, OpenedDir, Process, ProcessTree};
+use crate::policy::gate::StartRefusal;
+use crate::process::{
+    Cwd, EnvVariable, FileReservation, OpenedDir, Process, ProcessTree, StartCounts,
+};
 use crate::spec::{JobKey, JobSpec, LargeOutput, Stdin};
 use crate::telemetry::spans::{SpanKind, TraceSpan};
 use crate::telemetry::{ActiveJob, LoggedCommand, events};
@@ -60,6 +63,8 @@ pub struct JobGuard {
     pub(super) unwritten_record: Option<JournalTicket>,
     /// `true` if the next server starts the job.
     is_left: bool,
+    /// The starts of programs that were counted so far.
+    starts: StartCounts,
 }
 
 /// Creates a job that waits: nothing runs yet, but its handle can be found, read and waited for.
@@ -160,6 +165,7 @@ fn create_guard(
         start_record: None,
         unwritten_record: None,
         is_left: false,
+        starts: StartCounts::default(),
     };
     (guard, JobHandle::new(shared))
 }
@@ -356,6 +362,26 @@ impl JobGuard {
             status.started = Some(Instant::now());
             status.times.started_ms = Some(now_ms());
         });
+    }
+
+    /// Notes a program that the gate of the job kept from starting.
+    pub(super) fn note_refused_start(&self, refusal: StartRefusal) {
+        self.settings.gate.report_refusal(self.shared.id, &self.shared.spec, &refusal);
+        self.refused_starts().add(refusal);
+    }
+
+    /// Notes how many starts of programs the gate has judged so far.
+    pub(super) fn note_start_counts(&mut self, counts: StartCounts) {
+        let before = std::mem::replace(&mut self.starts, counts);
+        events::starts_judged(
+            counts.judged.saturating_sub(before.judged),
+            counts.refused.saturating_sub(before.refused),
+        );
+        self.refused_starts().count = counts.refused;
+    }
+
+    fn refused_starts(&self) -> MutexGuard<'_, RefusedStarts> {
+        self.shared.refused_starts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn mark_stopping(&mut self) {

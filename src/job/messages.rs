@@ -236,7 +236,8 @@ pub(super) async fn follow(
             }
             ProcessEvent::Ending(_)
             | ProcessEvent::InputWritten { .. }
-            | ProcessEvent::InputClosed => false,
+            | ProcessEvent::InputClosed
+            | ProcessEvent::Gate(_) => false,
         };
         actor.send(match event {
             ProcessEvent::LeaderExited(end) => JobMsg::LeaderExited(examine_end(end, &tree)),
@@ -245,6 +246,7 @@ pub(super) async fn follow(
             | ProcessEvent::Over(_)
             | ProcessEvent::InputWritten { .. }
             | ProcessEvent::InputClosed
+            | ProcessEvent::Gate(_)
             | ProcessEvent::ShimLost => JobMsg::Process(event),
         });
         if is_last {

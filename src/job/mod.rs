@@ -21,8 +21,8 @@ pub(crate) mod tests;
 mod watchdog;
 
 pub use handle::{
-    JobHandle, JobPhase, JobStatus, JobTimes, Liveness, StopReceipt, StopRequest, StreamError,
-    measure_cpu,
+    JobHandle, JobPhase, JobStatus, JobTimes, Liveness, RefusedStarts, StopReceipt, StopRequest,
+    StreamError, measure_cpu,
 };
 pub use job_guard::{
     JobGuard, accepted_record, create_job, ended_record, keep_name, log_name, restore_finished_job,

@@ -15,6 +15,7 @@ use super::messages::PumpGate;
 use super::watchdog::Watchdog;
 use crate::confinement::{SandboxPaths, SandboxProfile};
 use crate::environment::{JobEnvironment, is_for_unconfined_jobs};
+use crate::exec_gate::ExecGate;
 use crate::journal::Journal;
 use crate::outcome::StartError;
 use crate::output::redaction::Redactor;
@@ -94,6 +95,7 @@ pub(super) fn build_launch(guard: &JobGuard, cwd: Cwd) -> Result<ProcessLaunch, 
         user: user_of(spec).cloned(),
         keep_as: settings.journal.as_ref().map(|_| keep_name(guard.id())),
         deadline: Some(Deadline { timeout: spec.limits.timeout, grace: spec.limits.grace }),
+        gate: settings.gate.rules_for(spec, guard.variables.search_path()),
     })
 }
 
@@ -175,6 +177,8 @@ pub struct SharedJobSettings {
     pub pumps: PumpGate,
     /// Watches the limits that the kernel does not enforce.
     pub watchdog: Watchdog,
+    /// Gives jobs the rules for each program that starts in them.
+    pub gate: Arc<ExecGate>,
 }
 
 /// The variables that jobs inherit from the server or from their client. They are selected when the
@@ -296,6 +300,7 @@ mod tests {
             user: None,
             keep_as: None,
             deadline: None,
+            gate: None,
         }
     }
 

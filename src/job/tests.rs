@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 
 use super::*;
 use crate::confinement::{GrantedConfinement, ResourceLimits};
+use crate::exec_gate::ExecGate;
 use crate::ids::JobId;
 use crate::outcome::{LimitKind, Outcome};
 use crate::output::{LogStorage, LogWriter, PageEnd, PageRequest, Quota};
@@ -69,6 +70,7 @@ pub(crate) fn settings() -> Arc<SharedJobSettings> {
         journal: None,
         pumps: PumpGate::default(),
         watchdog: Watchdog::default(),
+        gate: Arc::new(ExecGate::open_to_all(host())),
     })
 }
 

@@ -9,8 +9,11 @@ use thiserror::Error;
 use super::approval::{Approval, ApprovalSubject, Approvals, NoConsent};
 use super::confinement::{ConfinementRules, find_redirected_dir};
 use super::submission::CallerContext;
+use crate::block_in_place;
 use crate::confinement::{Confinement, GrantedConfinement, NetworkAccess, SandboxProfile};
+use crate::exec_gate::{ExecGate, GateLevel, GateSettings};
 use crate::ids::{JobId, TenantId};
+use crate::job::SharedJobSettings;
 use crate::outcome::{Outcome, StartError};
 use crate::output::redaction::Redactor;
 use crate::policy::rules::{AllowedDirectories, PLAIN_LOCALES, RuleReference};
@@ -74,6 +77,7 @@ pub enum OnAuditFailure {
 #[derive(Debug)]
 pub(super) struct AdmissionControl {
     pub(super) host: Arc<Host>,
+    pub(super) gate: Arc<ExecGate>,
     rules: RwLock<Arc<AdmissionRules>>,
     audit: Option<AuditTrail>,
     /// Open questions and lasting approvals.
@@ -85,10 +89,11 @@ impl AdmissionControl {
         rules: AdmissionRules,
         audit: Option<AuditTrail>,
         approvals: Approvals,
-        host: Arc<Host>,
+        job: &SharedJobSettings,
     ) -> Self {
         let rules = RwLock::new(Arc::new(rules));
-        Self { host, rules, audit, approvals }
+        let (host, gate) = (Arc::clone(&job.host), Arc::clone(&job.gate));
+        Self { host, gate, rules, audit, approvals }
     }
 
     pub(super) fn rules(&self) -> Arc<AdmissionRules> {
@@ -100,7 +105,8 @@ impl AdmissionControl {
         self.rules().policy.allow.is_some()
     }
 
-    pub(super) fn replace_rules(&self, rules: AdmissionRules) {
+    pub(super) fn replace_rules(&self, rules: AdmissionRules, gate: GateSettings) {
+        self.gate.replace_settings(gate);
         *self.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
     }
 
@@ -125,8 +131,12 @@ impl AdmissionControl {
         spec.area = rules.area(caller.tenant).cloned();
         let find_approval =
             |subject: &ApprovalSubject| self.find_approval(subject, caller, approval);
-        let decided =
-            decide_job(&self.host, &rules, spec, caller, root, confinement_rules, find_approval);
+        let decided = match self.check_gate(&rules, spec) {
+            Ok(()) => {
+                decide_job(&self.host, &rules, spec, caller, root, confinement_rules, find_approval)
+            }
+            Err(error) => Err(error),
+        };
         // Only an admitted job gets a number.
         let decided = decided.map(|grant| (next_id(), grant));
         if let Ok((_, AdmissionGrant { sandbox: Some(granted), uncertain, .. })) = &decided {
@@ -152,6 +162,18 @@ impl AdmissionControl {
             }
         }
         Ok((job, grant.cwd))
+    }
+
+    /// Checks that the allow list can be enforced as the settings demand.
+    fn check_gate(&self, rules: &AdmissionRules, spec: &JobSpec) -> Result<(), AdmissionError> {
+        if rules.policy.allow.is_none() {
+            return Ok(());
+        }
+        let user = spec.area.as_ref().and_then(|area| area.user.as_ref());
+        match block_in_place(|| self.gate.level(user)) {
+            GateLevel::Gate | GateLevel::Text { .. } => Ok(()),
+            GateLevel::Unavailable { why } => Err(AdmissionError::NoGate { why }),
+        }
     }
 
     /// Describes the approval of this subject for the audit log, if there is one.
@@ -549,6 +571,11 @@ pub enum AdmissionError {
     /// The directory cannot be opened.
     #[error(transparent)]
     Unreadable(StartError),
+    /// The settings require the exec gate, which the host cannot have.
+    #[error(
+        "policy.enforce is \"require\", and this host cannot judge programs as they start: {why}"
+    )]
+    NoGate { why: String },
     /// The audit entry could not be written.
     #[error(
         "the audit log cannot be written, and nothing runs without it (audit.on_failure): {why}"
@@ -569,6 +596,7 @@ impl AdmissionError {
             }
             Self::Confined { .. } => "confined",
             Self::Unreadable(error) => error.code(),
+            Self::NoGate { .. } => "no_gate",
             Self::NoAudit { .. } => "no_audit",
         }
     }
@@ -588,6 +616,7 @@ impl AdmissionError {
             Self::Redirected { tenant, .. } => format!("tenants.{tenant}"),
             Self::OutsideRoot { .. } | Self::Confined { .. } => self.code().to_owned(),
             Self::Unreadable(error) => error.code().to_owned(),
+            Self::NoGate { .. } => "policy.enforce".to_owned(),
             Self::NoAudit { .. } => "audit.on_failure".to_owned(),
         }
     }

@@ -453,6 +453,7 @@ impl From<AdmissionError> for FileError {
             | AdmissionError::Redirected { .. }
             | AdmissionError::OutsideRoot { .. }
             | AdmissionError::Confined { .. }
+            | AdmissionError::NoGate { .. }
             | AdmissionError::NoAudit { .. } => Self::Rules(refused),
         }
     }

@@ -21,6 +21,7 @@ use super::restore::{JobNumbers, PreviousServer, restore_jobs};
 use super::submission::{CallerContext, CallerIdentity, SubmissionDefaults};
 use super::tenant_client::TenantClient;
 use crate::confinement::SandboxPaths;
+use crate::exec_gate::GateSettings;
 use crate::ids::{CallerSession, JobId, TenantId};
 use crate::job::{JobHandle, JobVariables, SharedJobSettings, StopRequest};
 use crate::outcome::StopBy;
@@ -120,8 +121,7 @@ impl JobService {
         let recorded = std::mem::take(&mut previous.jobs.approvals);
         let job_numbers = Arc::new(JobNumbers::open(numbers, &previous.jobs.numbers));
         let approvals = Approvals::restore(job.journal.clone(), recorded);
-        let admission =
-            Arc::new(AdmissionControl::new(rules, audit, approvals, Arc::clone(&job.host)));
+        let admission = Arc::new(AdmissionControl::new(rules, audit, approvals, &job));
         // Last of all: dropping the processes ends their trees; after an error above the keeper tries
         // again.
         let processes = job.host.take_kept_processes();
@@ -280,6 +280,7 @@ async fn wait_all_gone(jobs: &[JobHandle]) {
 #[derive(Debug)]
 pub struct LiveSettings {
     pub rules: AdmissionRules,
+    pub gate: GateSettings,
     pub defaults: SubmissionDefaults,
     pub queue: QueueLimits,
     pub quota: QuotaLimits,
@@ -359,8 +360,8 @@ impl JobService {
         by: CallerIdentity,
         changed: &[String],
     ) {
-        let LiveSettings { rules, defaults, queue, quota } = settings;
-        self.admission.replace_rules(rules);
+        let LiveSettings { rules, gate, defaults, queue, quota } = settings;
+        self.admission.replace_rules(rules, gate);
         self.downloads.clear();
         *self.defaults.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(defaults);
         self.supervisor.change_limits(queue).await;

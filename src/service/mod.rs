@@ -36,8 +36,8 @@ pub use tenant_client::{MissingCommand, TenantClient};
 
 pub use crate::job::{
     InputError, InputReceipt, JobHandle, JobInput, JobPhase, JobStatus, JobTimes, JobVariables,
-    KeyPress, Liveness, PromptRule, PumpGate, SharedJobSettings, StdinEnd, StopRequest,
-    StreamError, Watchdog,
+    KeyPress, Liveness, PromptRule, PumpGate, RefusedStarts, SharedJobSettings, StdinEnd,
+    StopRequest, StreamError, Watchdog,
 };
 pub use crate::output::{Hole, LostBytes, RawReader, StartAt};
 pub use crate::process::{ConfinementUnavailable, OnUnavailable, SandboxSupport};

@@ -290,6 +290,10 @@ family! {
     Counter REJECTED = "shellyard_jobs_rejected_total" by REASON: RejectionReason::WORDS;
     /// Steps of approvals: commands that a rule asks about, and the answers.
     Counter APPROVALS = "shellyard_approvals_total" by STEP: ApprovalStep::WORDS;
+    /// Starts of programs in jobs with an allow list that the exec gate judged.
+    Counter STARTS_JUDGED = "shellyard_program_starts_judged_total";
+    /// Starts of programs that the exec gate refused.
+    Counter STARTS_REFUSED = "shellyard_program_starts_refused_total";
     /// Finished jobs, by outcome.
     Counter FINISHED = "shellyard_jobs_finished_total" by OUTCOME: Outcome::WORDS;
     /// Failed jobs, by cause: the command, a limit, or the server.

@@ -184,6 +184,7 @@ impl ConfinedServer {
             user: None,
             keep_as: None,
             deadline: None,
+            gate: None,
         }
     }
 

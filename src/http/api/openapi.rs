@@ -462,6 +462,11 @@ const JOB_FIELDS: &[(&str, &str, &str)] = &[
     ("queued_ms", "integer", "Wait for the start"),
     ("removed_bytes", "integer", "Output that was removed again"),
     ("set_aside", "array", "Protected files that appeared while the job ran and were renamed"),
+    (
+        "refused_programs",
+        "array",
+        "Programs that the allow list kept from starting while the job ran",
+    ),
     ("signal", "string", "Signal that ended the first process"),
     ("started_at", "string", "Time of the start, RFC 3339 in UTC"),
     ("state", "string", "queued, running, stopping or finished"),

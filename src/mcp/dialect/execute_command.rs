@@ -111,6 +111,7 @@ impl From<SubmitError> for CommandError {
                 | AdmissionError::Directory { .. }
                 | AdmissionError::Redirected { .. }
                 | AdmissionError::Confined { .. }
+                | AdmissionError::NoGate { .. }
                 | AdmissionError::OutsideRoot { .. },
             ) => Self::Denied,
             SubmitError::Rules(AdmissionError::Unreadable(_) | AdmissionError::NoAudit { .. })

@@ -227,6 +227,7 @@ fn suggest_alternative(error: &AdmissionError) -> Option<String> {
         | AdmissionError::NeedsApproval { .. }
         | AdmissionError::Confined { .. }
         | AdmissionError::Unreadable(_)
+        | AdmissionError::NoGate { .. }
         | AdmissionError::NoAudit { .. } => return None,
     })
 }
@@ -364,6 +365,7 @@ fn format_start_error(error: &StartError) -> String {
         }
         StartError::NotFound { .. }
         | StartError::NotExecutable { .. }
+        | StartError::Refused { .. }
         | StartError::TooLong { .. }
         | StartError::NulByte { .. }
         | StartError::Confinement { .. }

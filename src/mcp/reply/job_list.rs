@@ -400,6 +400,7 @@ pub(crate) fn job_fields(job: &JobSnapshot, shown: Option<&ShownOutput>) -> Json
     // Empty, if they are there and cannot be read.
     fields.put_if(!job.survivors.is_empty(), "background_pids", job.survivors.pids());
     fields.put_if(!job.set_aside.is_empty(), "set_aside", job.set_aside_paths());
+    fields.put_if(!job.refused.first.is_empty(), "refused_programs", job.refused_programs());
     fields.put("confinement", confinement_field(job.confinement, job.doubt.as_deref()));
     fields.put("uri", resources::output_uri(job.job));
     if let Some(trace_id) = job.trace_id {

@@ -20,7 +20,8 @@ use crate::output::excerpt::{Budget, tail};
 use crate::output::summary::is_progress_line;
 use crate::output::{DropReason, LogProgress, LogReader};
 use crate::service::{
-    DEFAULT_LANE, JobHandle, JobPhase, LimitSetting, Liveness, QueuePosition, TenantClient,
+    DEFAULT_LANE, JobHandle, JobPhase, LimitSetting, Liveness, QueuePosition, RefusedStarts,
+    TenantClient,
 };
 use crate::spec::Stdin;
 use crate::trace::TraceId;
@@ -47,6 +48,8 @@ pub(crate) struct JobSnapshot {
     pub(crate) survivors: LivingProcesses,
     /// Files that appeared under protected names.
     pub(crate) set_aside: Vec<SetAsideFile>,
+    /// Programs that were refused while the job ran.
+    pub(crate) refused: RefusedStarts,
     pub(crate) confinement: GrantedConfinement,
     /// The reason why policy put the job into a sandbox.
     pub(crate) doubt: Option<Arc<str>>,
@@ -165,6 +168,7 @@ impl JobSnapshot {
             quiet_for: output.last_output.map(|at| at.elapsed()),
             survivors: job.survivors(),
             set_aside: job.set_aside_files().to_vec(),
+            refused: job.refused_starts(),
             confinement: job.spec().confinement,
             doubt: job.spec().doubt.clone(),
             writable: client.writable_dirs(job.spec()),
@@ -182,6 +186,11 @@ impl JobSnapshot {
             State::Finished(ending) => Some(ending),
             State::Queued(_) | State::Running(_) | State::Stopping => None,
         }
+    }
+
+    /// Describes the programs that were refused while the job ran.
+    pub(super) fn refused_programs(&self) -> Vec<String> {
+        self.refused.first.iter().map(ToString::to_string).collect()
     }
 
     /// Returns the protected paths at which files appeared.
@@ -249,11 +258,25 @@ pub(crate) fn verdict(job: &JobSnapshot, shown: Option<&ShownOutput>) -> String 
         State::Stopping => vec![format!("stopping, ran {}", rough(job.elapsed)), job_label(job)],
         State::Finished(ending) => finished_parts(job, ending),
     };
+    if let Some(refused) = refused_text(&job.refused) {
+        // The refusal is the news; then follows the job that it happened in.
+        parts.retain(|part| *part != job_label(job));
+        parts.splice(0..0, [refused, job_label(job)]);
+    }
     parts.extend(amount(job, shown));
     parts.extend(shown.and_then(|shown| shown.facts.as_ref()?.line_counts()));
     parts.extend(remarks(job, shown));
     parts.extend(shown.and_then(ShownOutput::spans_text));
     parts.join(" · ")
+}
+
+/// Formats `refused while it ran: touch pwned (not on the allow list, started by find) and 2 more`.
+fn refused_text(refused: &RefusedStarts) -> Option<String> {
+    const NAMED: usize = 3;
+    let named: Vec<String> = refused.first.iter().take(NAMED).map(ToString::to_string).collect();
+    let others = refused.count.max(refused.first.len() as u64) - named.len() as u64;
+    let more = if others == 0 { String::new() } else { format!(" and {others} more") };
+    (!named.is_empty()).then(|| format!("refused while it ran: {}{more}", named.join(", ")))
 }
 
 fn job_label(job: &JobSnapshot) -> String {

@@ -24,7 +24,7 @@ use crate::outcome::{
 use crate::output::redaction::Redactor;
 use crate::output::summary::Summarizer;
 use crate::output::{DropReason, LogProgress, LogSummary, PageEnd};
-use crate::service::{FindError, HoldingJobs, Liveness, QueuePosition, WaitsFor};
+use crate::service::{FindError, HoldingJobs, Liveness, QueuePosition, RefusedStarts, WaitsFor};
 use crate::spec::JobClient;
 
 pub(super) fn snapshot(job: u64, state: State, elapsed_ms: u64) -> JobSnapshot {
@@ -42,6 +42,7 @@ pub(super) fn snapshot(job: u64, state: State, elapsed_ms: u64) -> JobSnapshot {
         quiet_for: None,
         survivors: LivingProcesses::default(),
         set_aside: Vec::new(),
+        refused: RefusedStarts::default(),
         confinement: GrantedConfinement::NOTHING,
         doubt: None,
         writable: Vec::new(),

@@ -581,6 +581,7 @@ mod tests {
     use crate::mcp::reply::tests::{ThreadAllocations, count_allocations};
     use crate::outcome::{JobEnding, LivingProcesses, ResourceUsage};
     use crate::output::{BlockingReader, LogReader, LogStorage, PageRequest, open_log};
+    use crate::service::RefusedStarts;
     use crate::spec::Stream;
     use crate::trace::TraceContext;
 
@@ -615,6 +616,7 @@ mod tests {
             quiet_for: None,
             survivors: LivingProcesses::Known(vec![1, 2, 3]),
             set_aside: Vec::new(),
+            refused: RefusedStarts::default(),
             confinement: GrantedConfinement::NOTHING,
             doubt: None,
             writable: Vec::new(),

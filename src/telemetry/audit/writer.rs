@@ -121,6 +121,11 @@ impl AuditLog {
         self.queue().add(&entry.into(), None).ok();
     }
 
+    /// Queues an entry about a program that was refused while its job ran.
+    pub fn record_refused_start(&self, entry: &DecisionEntry<'_>) {
+        self.queue().add(&entry.into(), None).ok();
+    }
+
     /// Queues a note about the server.
     pub fn record_note(&self, entry: &NoteEntry<'_>) {
         self.queue().add(&entry.into(), None).ok();

@@ -97,6 +97,17 @@ pub fn approval_step(tenant: TenantId, step: ApprovalStep) {
     jobs::APPROVALS.with_label((key::STEP, step.word())).increment(1);
 }
 
+/// The exec gate has judged this many starts of programs, and refused this many of them.
+pub fn starts_judged(judged: u64, refused: u64) {
+    jobs::STARTS_JUDGED.unlabeled().increment(judged);
+    jobs::STARTS_REFUSED.unlabeled().increment(refused);
+}
+
+/// The exec gate of a job refused the start of a program. `what` has its secrets masked.
+pub fn start_refused(id: JobId, what: &str) {
+    tracing::info!(tenant = %id.tenant(), job_id = %id, what, "program start refused");
+}
+
 /// A job left the queue after `queued` and runs. The line about its end shows `command`.
 #[must_use = "dropping the guard counts the job as over"]
 pub fn job_started(id: JobId, queued: Duration, command: Option<LoggedCommand>) -> ActiveJob {

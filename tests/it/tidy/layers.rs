@@ -14,7 +14,7 @@ const ROWS: &[&[&str]] = &[
     &["supervisor"],
     &["job"],
     &["journal"],
-    &["environment"],
+    &["environment", "exec_gate"],
     &["policy"],
     &["process"],
     &["client"],

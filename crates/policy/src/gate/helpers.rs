@@ -23,7 +23,7 @@ struct HelperRow {
 }
 
 /// A directory with helpers of a program.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct HelperDirectory {
     /// The program.
     pub program: String,

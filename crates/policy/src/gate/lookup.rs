@@ -10,7 +10,7 @@ use crate::rules::{PolicyRule, matches_wildcard};
 
 /// The programs to look up in every directory of the server's PATH, links followed. Each file that
 /// is found becomes one `KnownFile` with all its names.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct ProgramLookup {
     /// Names to look up.
     pub names: BTreeSet<String>,

@@ -1,0 +1,208 @@
+//! The exec gate of jobs: the rules by which the shim of a job judges each program that starts in it.
+//!
+//! A gate is set up beside an allow list. The rules are made when a job starts, from the policy in
+//! force. A name in them stands for the files that it led to when the policy was read: a file that a
+//! job puts in their place is another program.
+
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use serde::Deserialize;
+
+use crate::ids::JobId;
+use crate::output::redaction::Redactor;
+use crate::policy::Policy;
+use crate::policy::gate::{
+    GateRules, GateScope, KnownFile, ProgramLookup, StartRefusal, StartRefusalReason,
+};
+use crate::process::{GateSupport, Host, JobUser, find_known_files, resolve_rule_path};
+use crate::spec::JobSpec;
+use crate::telemetry::audit::{AuditDecision, AuditLog, DecisionEntry};
+use crate::telemetry::events;
+
+/// The search path of jobs that have none.
+const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// The enforcement of an allow list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Enforcement {
+    /// By the gate where this host can have one, else by the text of the command.
+    #[default]
+    Auto,
+    /// By the gate. Where the host cannot have one, no command runs.
+    Require,
+    /// By the text of the command.
+    Off,
+}
+
+/// The settings of the gate, and the policy in force.
+#[derive(Debug, Clone)]
+pub struct GateSettings {
+    pub policy: Policy,
+    pub enforcement: Enforcement,
+    /// Names of programs that may start anything, if an allow rule names them.
+    pub opens: Vec<String>,
+    /// The directory that relative paths in rules start from.
+    pub directory: PathBuf,
+    /// Masks secrets in commands that are logged.
+    pub redactor: Arc<Redactor>,
+}
+
+/// The level at which an allow list is enforced for a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GateLevel {
+    /// Each start of a program is judged.
+    Gate,
+    /// The text of the command decides, for this reason.
+    Text { why: String },
+    /// The settings require a gate, which this host cannot have for this reason.
+    Unavailable { why: String },
+}
+
+/// Gives each job its gate.
+#[derive(Debug)]
+pub struct ExecGate {
+    host: Arc<Host>,
+    audit: Option<AuditLog>,
+    settings: RwLock<Arc<GateSettings>>,
+    /// The files that names stand for, looked up along a search path.
+    known: Mutex<HashMap<(ProgramLookup, OsString), Arc<Vec<KnownFile>>>>,
+    /// The probes, one for each user that jobs run as.
+    support: Mutex<HashMap<Option<u32>, GateSupport>>,
+}
+
+impl ExecGate {
+    #[must_use]
+    pub fn new(host: Arc<Host>, settings: GateSettings, audit: Option<AuditLog>) -> Self {
+        let settings = RwLock::new(Arc::new(settings));
+        Self { host, audit, settings, known: Mutex::default(), support: Mutex::default() }
+    }
+
+    /// Creates one that lets every program start.
+    #[cfg(test)]
+    pub(crate) fn open_to_all(host: Arc<Host>) -> Self {
+        let redactor = Redactor::new(&[]).expect("there is no expression");
+        let settings = GateSettings {
+            policy: Policy::default(),
+            enforcement: Enforcement::Auto,
+            opens: Vec::new(),
+            directory: PathBuf::from("/"),
+            redactor: Arc::new(redactor),
+        };
+        Self::new(host, settings, None)
+    }
+
+    /// Puts other settings in force, for jobs that start from now on, and looks all programs up again.
+    pub fn replace_settings(&self, settings: GateSettings) {
+        *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
+        lock(&self.known).clear();
+    }
+
+    /// Returns the level for jobs of this user. Probes the host the first time; blocks meanwhile.
+    #[must_use]
+    pub fn level(&self, user: Option<&JobUser>) -> GateLevel {
+        let enforcement = self.settings().enforcement;
+        if enforcement == Enforcement::Off {
+            return GateLevel::Text { why: "policy.enforce is off".to_owned() };
+        }
+        let support = self.support(user);
+        match (support.check().map_err(str::to_owned), enforcement) {
+            (Ok(()), _) => GateLevel::Gate,
+            (Err(why), Enforcement::Require) => GateLevel::Unavailable { why },
+            (Err(why), Enforcement::Auto | Enforcement::Off) => GateLevel::Text { why },
+        }
+    }
+
+    fn support(&self, user: Option<&JobUser>) -> GateSupport {
+        let mut probes = lock(&self.support);
+        let probe = probes.entry(user.map(|user| user.uid));
+        probe.or_insert_with(|| GateSupport::new(self.host.keeper().clone(), user.cloned())).clone()
+    }
+
+    /// Returns the rules for a job with this search path; `None` if it gets no gate. Blocks while files
+    /// are looked up.
+    #[must_use]
+    pub fn rules_for(&self, spec: &JobSpec, path: Option<&OsStr>) -> Option<Arc<GateRules>> {
+        let settings = self.settings();
+        settings.policy.allow.as_ref()?;
+        let area = spec.area.as_deref();
+        if self.level(area.and_then(|area| area.user.as_ref())) != GateLevel::Gate {
+            return None;
+        }
+        let scope = GateScope {
+            tenant: spec.tenant.name(),
+            lane: &spec.lane,
+            directory: area.map_or(&settings.directory, |area| &area.workspace),
+            opens: &settings.opens,
+        };
+        let mut rules = settings.policy.gate_rules(&scope, &follow_links)?;
+        rules.allow.as_ref()?;
+        // Somebody has approved the command before the job began.
+        rules.ask.clear();
+        rules.files = self.known_files(rules.lookup(), path).to_vec();
+        rules.given = spec.env.iter().map(|(name, _)| name.clone()).collect();
+        Some(Arc::new(rules))
+    }
+
+    /// Logs a program that the gate of a job refused, and records it in the audit log.
+    pub fn report_refusal(&self, job: JobId, spec: &JobSpec, refusal: &StartRefusal) {
+        let settings = self.settings();
+        events::start_refused(job, &settings.redactor.mask_text(&refusal.to_string()));
+        if let Some(audit) = &self.audit {
+            audit.record_refused_start(&DecisionEntry {
+                tenant: spec.tenant.name(),
+                client: &spec.client.name,
+                job: Some(job),
+                command: &settings.redactor.mask_text(&refusal.command),
+                cwd: &settings.redactor.mask_text(&spec.cwd.to_string_lossy()),
+                confinement: spec.confinement,
+                verdict: AuditDecision::Refused,
+                rule: Some(find_rule(refusal)),
+                uncertain: None,
+                trace_id: spec.trace.context.trace_id,
+            });
+        }
+    }
+
+    fn known_files(&self, lookup: ProgramLookup, path: Option<&OsStr>) -> Arc<Vec<KnownFile>> {
+        let path = path.unwrap_or(OsStr::new(DEFAULT_PATH));
+        let mut known = lock(&self.known);
+        let files = known.entry((lookup, path.to_owned()));
+        let key = files.key().clone();
+        Arc::clone(files.or_insert_with(|| Arc::new(find_files(&key.0, &key.1))))
+    }
+
+    fn settings(&self) -> Arc<GateSettings> {
+        Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Looks up the files that names stand for.
+fn find_files(lookup: &ProgramLookup, path: &OsStr) -> Vec<KnownFile> {
+    let all = lookup.all.then(|| "*".to_owned());
+    let helpers = lookup.directories.iter().map(|directory| format!("{}/*", directory.name));
+    let patterns: Vec<String> = all.into_iter().chain(helpers).collect();
+    let names = lookup.names.iter().chain(&lookup.patterns).chain(&patterns);
+    find_known_files(names.map(String::as_str), path)
+}
+
+/// Follows the links in the path of a rule, as far as it exists.
+fn follow_links(path: &Path) -> PathBuf {
+    let resolved = path.to_str().and_then(|text| resolve_rule_path(text, Path::new("/")));
+    resolved.unwrap_or_else(|| path.to_owned())
+}
+
+/// Returns the place of the rule that decided, or else the word for the reason.
+fn find_rule(refusal: &StartRefusal) -> &str {
+    match &refusal.why {
+        StartRefusalReason::Denied(rule) => &rule.location,
+        why => why.code(),
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
