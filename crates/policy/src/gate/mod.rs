@@ -24,7 +24,7 @@ pub use helpers::HelperDirectory;
 pub use judge::Gate;
 pub use lookup::ProgramLookup;
 pub use rules::{GateRule, GateRules, KnownFile, ProgramStart, StartedFile};
-pub use scope::{DEFAULT_OPENS, GateScope};
+pub use scope::{GateScope, default_opens};
 pub use verdict::{
     AwaitedInterpreter, ProgramKind, RunningProgram, StartRefusal, StartRefusalReason, StartVerdict,
 };
