@@ -14,11 +14,11 @@ use crate::rules::{RuleError, RuleReference, matches_wildcard};
 /// The compiled rules of one job.
 #[derive(Debug, Clone)]
 pub struct Gate {
-    allow: Option<Vec<StartRule>>,
+    pub(super) allow: Option<Vec<StartRule>>,
     deny: Vec<StartRule>,
-    ask: Vec<StartRule>,
+    pub(super) ask: Vec<StartRule>,
     opens: Vec<String>,
-    files: FileTable,
+    pub(super) files: FileTable,
 }
 
 /// A start with the names of its files.

@@ -9,6 +9,7 @@
 //! a program that opens starts what it likes. Deny and ask rules are checked at every start.
 
 mod called;
+mod early;
 mod helpers;
 mod judge;
 mod lookup;
