@@ -9,6 +9,7 @@
 //! a program that opens starts what it likes. Deny and ask rules are checked at every start.
 
 mod called;
+mod early;
 mod helpers;
 mod judge;
 mod lookup;
@@ -24,7 +25,7 @@ pub use helpers::HelperDirectory;
 pub use judge::Gate;
 pub use lookup::ProgramLookup;
 pub use rules::{GateRule, GateRules, KnownFile, ProgramStart, StartedFile};
-pub use scope::{DEFAULT_OPENS, GateScope};
+pub use scope::{GateScope, default_opens};
 pub use verdict::{
     AwaitedInterpreter, ProgramKind, RunningProgram, StartRefusal, StartRefusalReason, StartVerdict,
 };

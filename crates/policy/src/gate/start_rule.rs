@@ -34,6 +34,11 @@ impl StartRule {
         self.rule.words().map(|(program, _)| program)
     }
 
+    /// `true` if the rule may name a program that is called by this name, whatever its arguments.
+    pub(super) fn may_name(&self, name: &str) -> bool {
+        self.program().is_none_or(|program| matches_wildcard(base_name(program), name))
+    }
+
     /// `true` if the rule holds for a path or for everything, whatever the file is.
     pub(super) fn is_independent_of_file(&self) -> bool {
         self.path.is_some() || self.program() == Some("*")
