@@ -14,8 +14,10 @@ use serde::Deserialize;
 use crate::ids::JobId;
 use crate::output::redaction::Redactor;
 use crate::policy::Policy;
+use crate::policy::command::ShellSyntax;
 use crate::policy::gate::{
-    GateRules, GateScope, KnownFile, ProgramLookup, StartRefusal, StartRefusalReason,
+    Gate, GateRule, GateRules, GateScope, KnownFile, ProgramLookup, StartRefusal,
+    StartRefusalReason, StartedFile,
 };
 use crate::process::{GateSupport, Host, JobUser, find_known_files, resolve_rule_path};
 use crate::spec::JobSpec;
@@ -125,7 +127,16 @@ impl ExecGate {
     /// Returns the rules for a job with this search path; `None` if it gets no gate. Blocks while files
     /// are looked up.
     #[must_use]
-    pub fn rules_for(&self, spec: &JobSpec, path: Option<&OsStr>) -> Option<Arc<GateRules>> {
+    pub fn rules_for(&self, spec: &JobSpec, path: Option<&OsStr>) -> Option<GateRules> {
+        let mut rules = self.select_rules(spec, path)?;
+        // Somebody has approved these for this job before it began.
+        let approved = |rule: &GateRule| spec.approved.contains(&rule.location);
+        rules.allow.as_mut()?.extend(rules.ask.drain(..).filter(approved));
+        Some(rules)
+    }
+
+    /// Returns the rules that apply to a job, with those that ask.
+    fn select_rules(&self, spec: &JobSpec, path: Option<&OsStr>) -> Option<GateRules> {
         let settings = self.settings();
         settings.policy.allow.as_ref()?;
         let area = spec.area.as_deref();
@@ -140,11 +151,29 @@ impl ExecGate {
         };
         let mut rules = settings.policy.gate_rules(&scope, &follow_links)?;
         rules.allow.as_ref()?;
-        // Somebody has approved the command before the job began.
-        rules.ask.clear();
         rules.files = self.known_files(rules.lookup(), path).to_vec();
         rules.given = spec.env.iter().map(|(name, _)| name.clone()).collect();
-        Some(Arc::new(rules))
+        Some(rules)
+    }
+
+    /// Returns the first program of a job that is plainly not listed, before anything has run.
+    #[must_use]
+    pub fn find_plainly_unlisted(
+        &self,
+        spec: &JobSpec,
+        shell: ShellSyntax,
+        path: Option<&OsStr>,
+    ) -> Option<StartRefusal> {
+        let rules = self.select_rules(spec, path)?;
+        let path = path.unwrap_or(OsStr::new(DEFAULT_PATH));
+        let find_file = |name: &str| {
+            let KnownFile { path, device, inode, changed, .. } =
+                find_known_files([name], path).into_iter().next()?;
+            Some(StartedFile { path, device, inode, changed })
+        };
+        // Rules that do not compile were refused when the settings were read.
+        let gate = Gate::new(rules).ok()?;
+        gate.find_plainly_unlisted(&spec.program.shell_text(), shell, &find_file)
     }
 
     /// Logs a program that the gate of a job refused, and records it in the audit log.

@@ -46,6 +46,9 @@ pub struct JobSpec {
     /// The reason why the policy could not judge the command, if it runs in a sandbox because of that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doubt: Option<Arc<str>>,
+    /// The places of the `ask` rules that somebody approved for this job.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub approved: Vec<String>,
     pub on_large_output: LargeOutput,
     /// The caller's description of the job, shown in lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -245,6 +248,19 @@ pub enum JobProgram {
 }
 
 impl JobProgram {
+    /// Returns a text by which a shell runs this.
+    #[must_use]
+    pub fn shell_text(&self) -> String {
+        match self {
+            Self::Shell(text) => text.clone(),
+            Self::Direct { program, args } => {
+                let quote = |word: &String| format!("'{}'", word.replace('\'', r"'\''"));
+                let words: Vec<String> = std::iter::once(program).chain(args).map(quote).collect();
+                words.join(" ")
+            }
+        }
+    }
+
     /// Returns the command for logs and lists: the shell text, or program and arguments.
     #[must_use]
     pub fn display(&self) -> String {

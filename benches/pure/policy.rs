@@ -4,7 +4,9 @@ use std::hint::black_box;
 
 use criterion::{Criterion, Throughput};
 use shellyard::policy::rules::parse_patterns;
-use shellyard::policy::{Policy, PolicyDecision, PolicyRequest, RequestedCommand, decide};
+use shellyard::policy::{
+    AllowCheck, Policy, PolicyDecision, PolicyRequest, RequestedCommand, decide,
+};
 
 /// Lines as agents write them.
 const ORDINARY: [&str; 8] = [
@@ -49,5 +51,6 @@ const fn request(text: &str) -> PolicyRequest<'_> {
         tenant: "local",
         lane: "default",
         shell: None,
+        allow_check: AllowCheck::ByText,
     }
 }

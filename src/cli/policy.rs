@@ -12,8 +12,8 @@ use super::terminal::{self, read_width};
 use super::text_layout::wrap_text;
 use crate::policy::rules::{self, RuleError, RuleReference};
 use crate::policy::{
-    ExplainedCommand, Explanation, Policy, PolicyDecision, PolicyRequest, RequestedCommand,
-    RuleOutcome, decide, explain,
+    AllowCheck, ExplainedCommand, Explanation, Policy, PolicyDecision, PolicyRequest,
+    RequestedCommand, RuleOutcome, decide, explain,
 };
 
 /// Arguments of the `policy` verb.
@@ -85,6 +85,7 @@ fn request<'t>(text: &'t str, cwd: &'t str) -> PolicyRequest<'t> {
         tenant: "local",
         lane: "default",
         shell: None,
+        allow_check: AllowCheck::ByText,
     }
 }
 

@@ -95,7 +95,7 @@ pub(super) fn build_launch(guard: &JobGuard, cwd: Cwd) -> Result<ProcessLaunch, 
         user: user_of(spec).cloned(),
         keep_as: settings.journal.as_ref().map(|_| keep_name(guard.id())),
         deadline: Some(Deadline { timeout: spec.limits.timeout, grace: spec.limits.grace }),
-        gate: settings.gate.rules_for(spec, guard.variables.search_path()),
+        gate: settings.gate.rules_for(spec, guard.variables.search_path()).map(Arc::new),
     })
 }
 

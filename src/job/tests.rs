@@ -93,6 +93,7 @@ pub(crate) fn spec(text: &str) -> JobSpec {
         resources: ResourceLimits::NONE,
         confinement: GrantedConfinement::NOTHING,
         doubt: None,
+        approved: Vec::new(),
         on_large_output: LargeOutput::Spill,
         description: None,
         lane: "default".to_owned(),

@@ -13,13 +13,13 @@ use crate::block_in_place;
 use crate::confinement::{Confinement, GrantedConfinement, NetworkAccess, SandboxProfile};
 use crate::exec_gate::{ExecGate, GateLevel, GateSettings};
 use crate::ids::{JobId, TenantId};
-use crate::job::SharedJobSettings;
+use crate::job::{JobVariables, SharedJobSettings};
 use crate::outcome::{Outcome, StartError};
 use crate::output::redaction::Redactor;
 use crate::policy::rules::{AllowedDirectories, PLAIN_LOCALES, RuleReference};
 use crate::policy::{
-    self, OnUncertain, Policy, PolicyDecision, PolicyEvaluation, PolicyRefusal, PolicyRequest,
-    RequestedCommand,
+    self, AllowCheck, OnUncertain, Policy, PolicyDecision, PolicyEvaluation, PolicyRefusal,
+    PolicyRequest, RequestedCommand,
 };
 use crate::process::shell::{ShellChoice, ShellDialect, judged_dialect};
 use crate::process::{Host, OpenedDir};
@@ -78,6 +78,7 @@ pub enum OnAuditFailure {
 pub(super) struct AdmissionControl {
     pub(super) host: Arc<Host>,
     pub(super) gate: Arc<ExecGate>,
+    environment: Arc<JobVariables>,
     rules: RwLock<Arc<AdmissionRules>>,
     audit: Option<AuditTrail>,
     /// Open questions and lasting approvals.
@@ -93,7 +94,8 @@ impl AdmissionControl {
     ) -> Self {
         let rules = RwLock::new(Arc::new(rules));
         let (host, gate) = (Arc::clone(&job.host), Arc::clone(&job.gate));
-        Self { host, gate, rules, audit, approvals }
+        let environment = Arc::clone(&job.environment);
+        Self { host, gate, environment, rules, audit, approvals }
     }
 
     pub(super) fn rules(&self) -> Arc<AdmissionRules> {
@@ -131,14 +133,12 @@ impl AdmissionControl {
         spec.area = rules.area(caller.tenant).cloned();
         let find_approval =
             |subject: &ApprovalSubject| self.find_approval(subject, caller, approval);
-        let decided = match self.check_gate(&rules, spec) {
-            Ok(()) => {
-                decide_job(&self.host, &rules, spec, caller, root, confinement_rules, find_approval)
-            }
-            Err(error) => Err(error),
-        };
+        let decided = self.decide_job(&rules, spec, caller, root, confinement_rules, find_approval);
         // Only an admitted job gets a number.
         let decided = decided.map(|grant| (next_id(), grant));
+        if let Ok((_, grant)) = &decided {
+            spec.approved.clone_from(&grant.approved);
+        }
         if let Ok((_, AdmissionGrant { sandbox: Some(granted), uncertain, .. })) = &decided {
             spec.confinement = *granted;
             spec.doubt = uncertain.as_deref().map(Arc::from);
@@ -164,15 +164,112 @@ impl AdmissionControl {
         Ok((job, grant.cwd))
     }
 
-    /// Checks that the allow list can be enforced as the settings demand.
-    fn check_gate(&self, rules: &AdmissionRules, spec: &JobSpec) -> Result<(), AdmissionError> {
+    /// Decides on a job, and opens its directory.
+    fn decide_job(
+        &self,
+        rules: &AdmissionRules,
+        spec: &JobSpec,
+        caller: &CallerContext,
+        root: Option<&Path>,
+        confinement_rules: &ConfinementRules,
+        find_approval: impl FnOnce(&ApprovalSubject) -> Option<String>,
+    ) -> Result<AdmissionGrant, AdmissionError> {
+        if rules.are_empty() && root.is_none() && spec.area.is_none() {
+            return Ok(AdmissionGrant::default());
+        }
+        let cwd = open_allowed_dir(&self.host, rules, caller.tenant, &spec.cwd)?;
+        if let Some(area) = rules.area(caller.tenant)
+            && let Some((path, found)) =
+                find_redirected_dir(&self.host, area, spec.confinement.effective.profile)
+        {
+            return Err(AdmissionError::Redirected { tenant: caller.tenant, path, found });
+        }
+        if let Some(root) = root {
+            let root = self.host.open_dir(root).map_err(AdmissionError::Unreadable)?;
+            if !cwd.path().starts_with(root.path()) {
+                let cwd = cwd.path().to_owned();
+                let root = root.path().to_owned();
+                return Err(AdmissionError::OutsideRoot { cwd, root });
+            }
+        }
+        let policy_request = PolicyRequest {
+            command: match &spec.program {
+                JobProgram::Shell(text) => RequestedCommand::Shell(text),
+                JobProgram::Direct { program, args } => RequestedCommand::Direct { program, args },
+            },
+            environment: &spec.env,
+            cwd: &cwd.path().to_string_lossy(),
+            writable: &list_allowed_roots(rules, caller.tenant),
+            tenant: caller.tenant.name(),
+            lane: &spec.lane,
+            shell: spec.shell_path.as_deref().map(detect_shell_syntax),
+            allow_check: self.find_allow_check(rules, spec)?,
+        };
+        let reading = PolicyEvaluation::new(&rules.policy, &policy_request);
+        let decided = decide(&reading, rules.policy.uncertain, Some(confinement_rules));
+        // A certain refusal comes first.
+        if !matches!(decided, Err(AdmissionError::ByPolicy(_))) {
+            self.check_early(spec, &policy_request)?;
+        }
+        let grant = match decided {
+            Err(AdmissionError::NeedsApproval { command, rules: ask_rules, .. }) => {
+                let subject = ApprovalSubject::new(spec, cwd.path(), &ask_rules);
+                let Some(how) = find_approval(&subject) else {
+                    let subject = Some(Box::new(subject));
+                    return Err(AdmissionError::NeedsApproval {
+                        command,
+                        rules: ask_rules,
+                        subject,
+                    });
+                };
+                check_links(&reading)?;
+                let uncertain = describe_uncertainty(&reading, rules.policy.uncertain);
+                let approved: Vec<String> =
+                    ask_rules.into_iter().map(|rule| rule.location).collect();
+                self.check_early(&reading, &policy_request, spec)?;
+                spec_approved = approved;
+                AdmissionGrant { rule: Some(how), uncertain, sandbox: None, cwd: None }
+            }
+            decided => decided?,
+        };
+        Ok(AdmissionGrant { cwd: Some(cwd), ..grant })
+    }
+
+    /// Returns the place where the allow list is enforced for this job.
+    fn find_allow_check(
+        &self,
+        rules: &AdmissionRules,
+        spec: &JobSpec,
+    ) -> Result<AllowCheck, AdmissionError> {
         if rules.policy.allow.is_none() {
-            return Ok(());
+            return Ok(AllowCheck::ByText);
         }
         let user = spec.area.as_ref().and_then(|area| area.user.as_ref());
         match block_in_place(|| self.gate.level(user)) {
-            GateLevel::Gate | GateLevel::Text { .. } => Ok(()),
+            GateLevel::Gate => Ok(AllowCheck::AtStart),
+            GateLevel::Text { .. } => Ok(AllowCheck::ByText),
             GateLevel::Unavailable { why } => Err(AdmissionError::NoGate { why }),
+        }
+    }
+
+    /// Refuses a job beside a gate if it would plainly run a program that is not listed: then nothing of
+    /// it has run.
+    fn check_early(
+        &self,
+        spec: &JobSpec,
+        request: &PolicyRequest<'_>,
+    ) -> Result<(), AdmissionError> {
+        if request.allow_check == AllowCheck::ByText {
+            return Ok(());
+        }
+        let shell = request.shell.unwrap_or(self.rules().policy.shell);
+        let path = self.environment.search_path();
+        match block_in_place(|| self.gate.find_plainly_unlisted(spec, shell, path)) {
+            None => Ok(()),
+            Some(refusal) => {
+                let command = refusal.command.split(' ').next().unwrap_or_default().to_owned();
+                Err(AdmissionError::ByPolicy(PolicyRefusal::NotAllowed { command }))
+            }
         }
     }
 
@@ -300,6 +397,7 @@ fn mask_outcome(outcome: Outcome, redactor: &Redactor) -> Outcome {
 }
 
 /// The result of a successful admission.
+#[derive(Default)]
 pub(super) struct AdmissionGrant {
     /// The rules of the allow list that matched, or the approval, for the audit log.
     rule: Option<String>,
@@ -307,64 +405,10 @@ pub(super) struct AdmissionGrant {
     uncertain: Option<String>,
     /// The sandbox for text that the policy cannot judge.
     sandbox: Option<GrantedConfinement>,
+    /// The places of the rules that somebody has approved.
+    approved: Vec<String>,
     /// The directory that was checked; `None` if there are no rules.
     cwd: Option<OpenedDir>,
-}
-
-fn decide_job(
-    host: &Host,
-    rules: &AdmissionRules,
-    spec: &JobSpec,
-    caller: &CallerContext,
-    root: Option<&Path>,
-    confinement_rules: &ConfinementRules,
-    find_approval: impl FnOnce(&ApprovalSubject) -> Option<String>,
-) -> Result<AdmissionGrant, AdmissionError> {
-    if rules.are_empty() && root.is_none() && spec.area.is_none() {
-        return Ok(AdmissionGrant { rule: None, uncertain: None, sandbox: None, cwd: None });
-    }
-    let cwd = open_allowed_dir(host, rules, caller.tenant, &spec.cwd)?;
-    if let Some(area) = rules.area(caller.tenant)
-        && let Some((path, found)) =
-            find_redirected_dir(host, area, spec.confinement.effective.profile)
-    {
-        return Err(AdmissionError::Redirected { tenant: caller.tenant, path, found });
-    }
-    if let Some(root) = root {
-        let root = host.open_dir(root).map_err(AdmissionError::Unreadable)?;
-        if !cwd.path().starts_with(root.path()) {
-            let cwd = cwd.path().to_owned();
-            let root = root.path().to_owned();
-            return Err(AdmissionError::OutsideRoot { cwd, root });
-        }
-    }
-    let policy_request = PolicyRequest {
-        command: match &spec.program {
-            JobProgram::Shell(text) => RequestedCommand::Shell(text),
-            JobProgram::Direct { program, args } => RequestedCommand::Direct { program, args },
-        },
-        environment: &spec.env,
-        cwd: &cwd.path().to_string_lossy(),
-        writable: &list_allowed_roots(rules, caller.tenant),
-        tenant: caller.tenant.name(),
-        lane: &spec.lane,
-        shell: spec.shell_path.as_deref().map(detect_shell_syntax),
-    };
-    let reading = PolicyEvaluation::new(&rules.policy, &policy_request);
-    let grant = match decide(&reading, rules.policy.uncertain, Some(confinement_rules)) {
-        Err(AdmissionError::NeedsApproval { command, rules: ask_rules, .. }) => {
-            let subject = ApprovalSubject::new(spec, cwd.path(), &ask_rules);
-            let Some(how) = find_approval(&subject) else {
-                let subject = Some(Box::new(subject));
-                return Err(AdmissionError::NeedsApproval { command, rules: ask_rules, subject });
-            };
-            check_links(&reading)?;
-            let uncertain = describe_uncertainty(&reading, rules.policy.uncertain);
-            AdmissionGrant { rule: Some(how), uncertain, sandbox: None, cwd: None }
-        }
-        decided => decided?,
-    };
-    Ok(AdmissionGrant { cwd: Some(cwd), ..grant })
 }
 
 /// Asks the policy. The directory is not checked here. `confinement_rules` is `None` if no process is run.
@@ -379,8 +423,7 @@ pub(super) fn decide(
             Ok(AdmissionGrant {
                 rule: list_matched_allow_rules(reading),
                 uncertain: describe_uncertainty(reading, on_uncertain),
-                sandbox: None,
-                cwd: None,
+                ..AdmissionGrant::default()
             })
         }
         PolicyDecision::Confine { doubt } => admit_sandboxed(confinement_rules, doubt),
@@ -402,10 +445,9 @@ fn admit_sandboxed(
         .and_then(|confinement_rules| confinement_rules.grant_in_full(wanted).ok());
     match granted {
         Some(granted) => Ok(AdmissionGrant {
-            rule: None,
             uncertain: Some(doubt.reason()),
             sandbox: Some(granted),
-            cwd: None,
+            ..AdmissionGrant::default()
         }),
         None => Err(AdmissionError::ByPolicy(doubt)),
     }

@@ -32,7 +32,7 @@ use super::submission::CallerContext;
 use super::tenant_client::TenantClient;
 use crate::confinement::{GrantedConfinement, SandboxProfile};
 use crate::outcome::StartError;
-use crate::policy::{Policy, PolicyEvaluation, PolicyRequest, RequestedCommand};
+use crate::policy::{AllowCheck, Policy, PolicyEvaluation, PolicyRequest, RequestedCommand};
 use crate::process::OpenedDir;
 use crate::spec::DEFAULT_LANE;
 
@@ -174,6 +174,7 @@ fn admit_call(
             tenant: caller.tenant.name(),
             lane: DEFAULT_LANE,
             shell: None,
+            allow_check: AllowCheck::ByText,
         };
         let reading = PolicyEvaluation::new(&rules.policy, &request);
         let grant = decide(&reading, rules.policy.uncertain, None)?;

@@ -335,6 +335,7 @@ impl Submission {
             resources,
             confinement,
             doubt: None,
+            approved: Vec::new(),
             on_large_output: self.on_large_output.unwrap_or(defaults.on_large_output),
             description: self.description,
             lane,

@@ -2,8 +2,8 @@
 
 use shellyard_policy::rules::PolicyRule;
 use shellyard_policy::{
-    ExplainedCommand, Policy, PolicyDecision, PolicyRequest, RequestedCommand, RuleOutcome, decide,
-    explain,
+    AllowCheck, ExplainedCommand, Policy, PolicyDecision, PolicyRequest, RequestedCommand,
+    RuleOutcome, decide, explain,
 };
 
 use super::mutation::{Plan, Seeds};
@@ -17,6 +17,7 @@ fn request(text: &str) -> PolicyRequest<'_> {
         tenant: "local",
         lane: "default",
         shell: None,
+        allow_check: AllowCheck::ByText,
     }
 }
 

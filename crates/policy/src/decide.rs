@@ -61,6 +61,16 @@ pub enum RequestedCommand<'r> {
     },
 }
 
+/// The place where an allow list is enforced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AllowCheck {
+    /// Here: the text must prove which programs it runs.
+    #[default]
+    ByText,
+    /// At the start of each program, by a gate. Only what is certain is refused here.
+    AtStart,
+}
+
 /// One request to run a command.
 #[derive(Debug, Clone, Copy)]
 pub struct PolicyRequest<'r> {
@@ -78,6 +88,8 @@ pub struct PolicyRequest<'r> {
     pub lane: &'r str,
     /// The syntax of the shell that runs the text; `None` means [`Policy::shell`].
     pub shell: Option<ShellSyntax>,
+    /// The place where an allow list is enforced.
+    pub allow_check: AllowCheck,
 }
 
 /// The answer to a request.
@@ -401,6 +413,7 @@ struct ApplicableRules<'p> {
     allow: Option<Vec<&'p PolicyRule>>,
     deny: Vec<&'p PolicyRule>,
     ask: Vec<&'p PolicyRule>,
+    allow_check: AllowCheck,
 }
 
 impl<'p> ApplicableRules<'p> {
@@ -413,17 +426,24 @@ impl<'p> ApplicableRules<'p> {
             allow: policy.allow.as_deref().map(select),
             deny: select(&policy.deny),
             ask: select(&policy.ask),
+            allow_check: request.allow_check,
         }
+    }
+
+    /// `true` if a gate checks the rules at the start of each program.
+    fn has_gate(&self) -> bool {
+        self.allow.is_some() && self.allow_check == AllowCheck::AtStart
     }
 
     const fn is_empty(&self) -> bool {
         self.allow.is_none() && self.deny.is_empty() && self.ask.is_empty()
     }
 
-    /// `true` if only listed programs may run, so that the programs of a text must be proven.
+    /// `true` if only listed programs may run, and the text must prove that.
     fn requires_proof(&self) -> bool {
         let allows_everything = |rule: &&PolicyRule| rule.text() == "*";
-        self.allow.as_ref().is_some_and(|allow| !allow.iter().any(allows_everything))
+        self.allow_check == AllowCheck::ByText
+            && self.allow.as_ref().is_some_and(|allow| !allow.iter().any(allows_everything))
     }
 
     /// Returns the first deny rule that certainly matches, or else the first that may match.
@@ -496,7 +516,8 @@ fn apply_rules(
 ) -> PolicyDecision {
     let doubt = match check_denied(rules, extraction) {
         Denial::Certain(refusal) => return PolicyDecision::Deny(refusal),
-        Denial::Doubtful(refusal) => Some(refusal),
+        // The gate checks what is in doubt here.
+        Denial::Doubtful(refusal) => Some(refusal).filter(|_| !rules.has_gate()),
         Denial::None => None,
     };
     match (doubt, rules.policy.uncertain) {
@@ -514,6 +535,7 @@ fn apply_rules(
         let rule = match (rules.find_allow(command), rules.find_ask(command)) {
             (AllowListMatch::By(_), _) | (AllowListMatch::NotNeeded, None) => continue,
             (AllowListMatch::NotNeeded | AllowListMatch::NotListed, Some(rule)) => rule,
+            (AllowListMatch::NotListed, None) if rules.has_gate() => continue,
             (AllowListMatch::NotListed, None) => {
                 return PolicyDecision::Deny(PolicyRefusal::NotAllowed { command: program() });
             }

@@ -23,6 +23,6 @@ mod tests;
 mod wrappers;
 
 pub use decide::{
-    ExplainedCommand, Explanation, OnUncertain, Policy, PolicyDecision, PolicyEvaluation,
-    PolicyRefusal, PolicyRequest, RequestedCommand, RuleOutcome, decide, explain,
+    AllowCheck, ExplainedCommand, Explanation, OnUncertain, Policy, PolicyDecision,
+    PolicyEvaluation, PolicyRefusal, PolicyRequest, RequestedCommand, RuleOutcome, decide, explain,
 };

@@ -8,8 +8,8 @@ use super::rules::{
     CoreTools, PolicyRule, RuleReference, parse_core_tools, parse_exclude_tools, parse_patterns,
 };
 use super::{
-    OnUncertain, Policy, PolicyDecision, PolicyRefusal, PolicyRequest, RequestedCommand,
-    RuleOutcome, decide, explain,
+    AllowCheck, OnUncertain, Policy, PolicyDecision, PolicyRefusal, PolicyRequest,
+    RequestedCommand, RuleOutcome, decide, explain,
 };
 use crate::command::{CommandLookup, Extraction, ShellSyntax};
 
@@ -36,6 +36,7 @@ const fn request(command: RequestedCommand<'_>) -> PolicyRequest<'_> {
         tenant: "local",
         lane: "default",
         shell: None,
+        allow_check: AllowCheck::ByText,
     }
 }
 

@@ -11,8 +11,8 @@ use shellyard_policy::command::{ShellSyntax, base_name};
 use shellyard_policy::extract::extract;
 use shellyard_policy::rules::parse_patterns;
 use shellyard_policy::{
-    Policy, PolicyDecision, PolicyRefusal, PolicyRequest, RequestedCommand, RuleOutcome, decide,
-    explain,
+    AllowCheck, Policy, PolicyDecision, PolicyRefusal, PolicyRequest, RequestedCommand,
+    RuleOutcome, decide, explain,
 };
 
 use crate::jail::{Jail, JailRun, OPAQUE, Worker, announce, run, share, sum, texts};
@@ -552,6 +552,7 @@ fn request<'r>(cwd: &'r Path, script: &'r str) -> PolicyRequest<'r> {
         tenant: "local",
         lane: "default",
         shell: None,
+        allow_check: AllowCheck::ByText,
     }
 }
 
