@@ -8,6 +8,11 @@ use super::rules::{KnownFile, StartedFile, file_name};
 use crate::command::{SimpleCommand, Word, base_name};
 use crate::wrappers::git_operands;
 
+/// The shells that may start without a rule: each program below them is judged.
+pub(super) const SHELLS: [&str; 4] = ["sh", "bash", "dash", "zsh"];
+/// The program that looks for the interpreter of a script in PATH.
+pub(super) const ENV: &str = "env";
+
 /// A way in which a program chooses what it does by the name that it is called by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Dispatch {
@@ -157,13 +162,18 @@ impl CalledProgram {
         Self { listed, helper, denied, is_multi_call: program.dispatch.is_some() }
     }
 
-    /// Finds the names of a known interpreter, which may be called by any of them.
-    pub(super) fn known_by_any_name(
+    /// Finds the names of a known interpreter. The name that the script calls it by is not known:
+    /// if the name decides what the program does, it counts as a shell or as `env` alone.
+    pub(super) fn interpreter(
         program: &KnownProgram,
         file: &StartedFile,
         argv: &[Vec<u8>],
     ) -> Self {
-        Self::known(&KnownProgram { dispatch: None, ..program.clone() }, file, argv)
+        let mut names = program.names.clone();
+        if program.dispatch.is_some() {
+            names.retain(|name| SHELLS.contains(&name.as_str()) || name == ENV);
+        }
+        Self::known(&KnownProgram { dispatch: None, names, ..program.clone() }, file, argv)
     }
 
     /// Finds the names of a file that is not known: none for allow rules.

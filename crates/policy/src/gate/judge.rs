@@ -1,6 +1,6 @@
 //! The judgement of one program start.
 
-use super::called::{CalledProgram, FileMatch, FileTable};
+use super::called::{CalledProgram, ENV, FileMatch, FileTable, SHELLS};
 use super::helpers::{Helper, find_helper, has_helpers};
 use super::rules::{GateRules, ProgramStart, StartedFile, file_name};
 use super::start_rule::StartRule;
@@ -11,19 +11,14 @@ use super::verdict::{
 use crate::command::base_name;
 use crate::rules::{RuleError, RuleReference, matches_wildcard};
 
-/// The shells that may start without a rule: each program below them is judged.
-pub(super) const SHELLS: [&str; 4] = ["sh", "bash", "dash", "zsh"];
-/// The program that looks for the interpreter of a script in PATH.
-pub(super) const ENV: &str = "env";
-
 /// The compiled rules of one job.
 #[derive(Debug, Clone)]
 pub struct Gate {
-    allow: Option<Vec<StartRule>>,
+    pub(super) allow: Option<Vec<StartRule>>,
     deny: Vec<StartRule>,
-    ask: Vec<StartRule>,
+    pub(super) ask: Vec<StartRule>,
     opens: Vec<String>,
-    files: FileTable,
+    pub(super) files: FileTable,
 }
 
 /// A start with the names of its files.
@@ -111,10 +106,7 @@ impl Gate {
         let mut argv = vec![path(start.file), path(script)];
         argv.extend(start.argv.iter().skip(1).cloned());
         match self.files.find(start.file) {
-            // The path as the script names it is not known here: any of the names may be called.
-            FileMatch::Known(program) => {
-                CalledProgram::known_by_any_name(program, start.file, &argv)
-            }
+            FileMatch::Known(program) => CalledProgram::interpreter(program, start.file, &argv),
             FileMatch::Changed(_) | FileMatch::Unknown => CalledProgram::unknown(start.file, &argv),
         }
     }
@@ -260,11 +252,13 @@ impl NamedStart<'_> {
     /// Describes the program after it has started.
     fn new_program(&self, kind: ProgramKind, rule: Option<String>) -> RunningProgram {
         let path_name = file_name(&self.start.named_file().path);
-        let own = self.named.names().find(|name| has_helpers(name));
+        let own_path = rule.is_some().then_some(path_name.as_str());
+        let own = self.named.names().chain(own_path).find(|name| has_helpers(name));
+        let own = own.map(str::to_owned);
         let name = self.display_name().unwrap_or(path_name);
         let helpers_of = match kind {
             ProgramKind::Shell => self.start.starter.and_then(|it| it.helpers_of.clone()),
-            ProgramKind::Judged | ProgramKind::Opens => own.map(str::to_owned),
+            ProgramKind::Judged | ProgramKind::Opens => own,
         };
         let awaits = self.is_env.then(|| self.awaited_interpreter());
         RunningProgram { name, kind, rule, helpers_of, awaits }

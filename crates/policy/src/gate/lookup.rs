@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::called::multi_call_names;
+use super::called::{ENV, SHELLS, multi_call_names};
 use super::helpers::{HelperDirectory, helper_directories, helper_names, parents};
-use super::judge::{ENV, SHELLS};
 use super::rules::{GateRule, GateRules};
 use crate::rules::{PolicyRule, matches_wildcard};
 

@@ -9,9 +9,12 @@
 //! a program that opens starts what it likes. Deny and ask rules are checked at every start.
 
 mod called;
+mod early;
+mod fallback;
 mod helpers;
 mod judge;
 mod lookup;
+mod plain_words;
 mod rules;
 mod scope;
 mod start_rule;
@@ -20,11 +23,13 @@ mod tests;
 mod variables;
 mod verdict;
 
+pub use fallback::PlainRequest;
 pub use helpers::HelperDirectory;
 pub use judge::Gate;
 pub use lookup::ProgramLookup;
+pub use plain_words::PlainWordsError;
 pub use rules::{GateRule, GateRules, KnownFile, ProgramStart, StartedFile};
-pub use scope::{DEFAULT_OPENS, GateScope};
+pub use scope::{GateScope, default_opens};
 pub use verdict::{
     AwaitedInterpreter, ProgramKind, RunningProgram, StartRefusal, StartRefusalReason, StartVerdict,
 };

@@ -8,104 +8,18 @@ use crate::rules::PolicyRule;
 
 /// Programs that may start anything if an allow rule names them: build tools, interpreters,
 /// package managers, test runners, and programs that run others elsewhere.
-pub const DEFAULT_OPENS: [&str; 96] = [
-    "cargo",
-    "cargo-*",
-    "rustc",
-    "rustup",
-    "make",
-    "gmake",
-    "cmake",
-    "ctest",
-    "ninja",
-    "meson",
-    "just",
-    "bazel",
-    "scons",
-    "npm",
-    "npx",
-    "pnpm",
-    "pnpx",
-    "yarn",
-    "node",
-    "nodejs",
-    "bun",
-    "bunx",
-    "deno",
-    "jest",
-    "vitest",
-    "tsx",
-    "ts-node",
-    "python",
-    "python2",
-    "python3",
-    "python3.*",
-    "pypy",
-    "pypy3",
-    "pip",
-    "pip3",
-    "pipx",
-    "pipenv",
-    "uv",
-    "uvx",
-    "poetry",
-    "hatch",
-    "pdm",
-    "conda",
-    "pytest",
-    "py.test",
-    "tox",
-    "nox",
-    "pre-commit",
-    "go",
-    "java",
-    "javac",
-    "mvn",
-    "mvnw",
-    "gradle",
-    "gradlew",
-    "sbt",
-    "ant",
-    "dotnet",
-    "msbuild",
-    "ruby",
-    "bundle",
-    "rake",
-    "gem",
-    "perl",
-    "php",
-    "composer",
-    "gcc",
-    "gcc-*",
-    "g++",
-    "g++-*",
-    "cc",
-    "c++",
-    "clang",
-    "clang++",
-    "clang-*",
-    "swift",
-    "zig",
-    "ghc",
-    "cabal",
-    "stack",
-    "mix",
-    "elixir",
-    "erl",
-    "julia",
-    "R",
-    "Rscript",
-    "docker",
-    "podman",
-    "ssh",
-    "ansible",
-    "ansible-playbook",
-    "terraform",
-    "kubectl",
-    "vagrant",
-    "gdb",
-    "strace",
-];
+const DEFAULT_OPENS: &str = "cargo cargo-* rustc rustup make gmake cmake ctest ninja meson just bazel npm npx pnpm \
+    yarn node bun deno jest vitest python python2 python3 python3.* pypy3 pip pip3 pipx \
+    pipenv uv uvx poetry hatch pdm conda pytest py.test tox nox pre-commit go java javac mvn \
+    gradle sbt ant dotnet ruby bundle rake gem perl php composer gcc gcc-* g++ g++-* cc c++ \
+    clang clang++ clang-* swift zig ghc cabal stack mix elixir julia R Rscript docker podman \
+    ssh ansible-playbook terraform kubectl gdb strace";
+
+/// Returns the names of the programs that may start anything unless the settings say otherwise.
+#[must_use]
+pub fn default_opens() -> Vec<String> {
+    DEFAULT_OPENS.split_whitespace().map(str::to_owned).collect()
+}
 
 /// The tenant, the lane and the place for which rules are selected.
 #[derive(Debug, Clone, Copy)]
@@ -116,7 +30,7 @@ pub struct GateScope<'s> {
     pub lane: &'s str,
     /// The absolute directory that relative path rules start from: the server's or the tenant's.
     pub directory: &'s Path,
-    /// Names of programs that may start anything: the setting, or [`DEFAULT_OPENS`].
+    /// Names of programs that may start anything: the setting, or [`default_opens`].
     pub opens: &'s [String],
 }
 
@@ -166,7 +80,7 @@ fn resolve_pattern(path: &Path, follow_links: &dyn Fn(&Path) -> PathBuf) -> Path
     let has_wildcard =
         |part: &Component<'_>| part.as_os_str().to_string_lossy().contains(['*', '?']);
     let parts: Vec<Component<'_>> = path.components().collect();
-    let literal = parts.iter().position(|part| has_wildcard(part)).unwrap_or(parts.len());
+    let literal = parts.iter().position(has_wildcard).unwrap_or(parts.len());
     let resolved = follow_links(&parts.iter().take(literal).collect::<PathBuf>());
     parts.iter().skip(literal).fold(resolved, |path, part| path.join(part))
 }

@@ -89,7 +89,7 @@ fn gate_rules(allow: Option<&str>, deny: &str, ask: &str) -> GateRules {
         ask: parse(ask, "ask"),
         ..Policy::default()
     };
-    let opens: Vec<String> = DEFAULT_OPENS.iter().map(|name| (*name).to_owned()).collect();
+    let opens = default_opens();
     let scope = GateScope { tenant: "t", lane: "l", directory: Path::new("/w"), opens: &opens };
     let rules = policy.gate_rules(&scope, &Path::to_path_buf).unwrap();
     GateRules { files: known_files(), ..rules }
@@ -141,598 +141,213 @@ fn judge(gate: &Gate, start: &str, starter: Option<&RunningProgram>) -> StartVer
     })
 }
 
+/// Checks each line of a table: `RULES | START > START | VERDICT`.
 #[track_caller]
-fn check_allow(cases: &[(&str, &[&str], &str)]) {
-    for (allow, chain, expected) in cases {
-        let gate = Gate::new(gate_rules(Some(allow), "", "")).unwrap();
-        assert_eq!(play(&gate, chain), *expected, "allow {allow}: {chain:?}");
+fn check(table: &str) {
+    for line in table.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        let [rules, chain, expected] = line.split(" | ").collect::<Vec<_>>()[..] else {
+            panic!("{line}")
+        };
+        let (mut allow, mut deny, mut ask) = (None, "", "");
+        for list in rules.split("; ") {
+            match list.split_once(' ').unwrap() {
+                ("allow", rules) => allow = Some(rules),
+                ("deny", rules) => deny = rules,
+                ("ask", rules) => ask = rules,
+                _ => panic!("{line}"),
+            }
+        }
+        let gate = Gate::new(gate_rules(allow, deny, ask)).unwrap();
+        assert_eq!(play(&gate, &chain.split(" > ").collect::<Vec<_>>()), expected, "{line}");
     }
 }
 
-const BASH: &str = "bash bash -c x";
+const UNLISTED: &str = r##"
+allow find | bash > find find . > touch touch pwned | touch pwned (not on the allow list, started by find)
+allow ls | bash > touch touch pwned | touch pwned (not on the allow list, started by bash)
+allow ls | touch touch pwned | touch pwned (not on the allow list)
+# A copy, a link and another name for it.
+allow git | bash > /w/git git status | git status (/w/git is not the listed /usr/bin/git, started by bash)
+allow git | bash > /w/x git status | git status (/w/x is not the listed /usr/bin/git, started by bash)
+allow ls | bash > touch ls pwned | ls pwned (/usr/bin/touch is not the listed /usr/bin/ls, started by bash)
+allow ls | bash > /w/sh sh -c x | sh -c x (not on the allow list, started by bash)
+allow ls | bash > /lib64/ld-linux.so.2 ls /w/x | ls /w/x (/lib64/ld-linux.so.2 is not the listed /usr/bin/ls, started by bash)
+# A changed or replaced file.
+allow ls | bash > !/usr/bin/ls ls | ls (changed since the rules were read; `shellyard config reload` accepts it, started by bash)
+allow ls | bash > %/usr/bin/ls ls | ls (changed since the rules were read; `shellyard config reload` accepts it, started by bash)
+allow ls | !/usr/bin/bash bash | bash (changed since the rules were read; `shellyard config reload` accepts it)
+allow ls | bash > !/usr/bin/touch touch | touch (not on the allow list, started by bash)
+allow git | bash > git git log > !/usr/bin/less less | less (changed since the rules were read; `shellyard config reload` accepts it, started by git)
+# The wrong applet, and the wrong subcommand.
+allow head | bash > /bin/busybox wget x | wget x (not on the allow list, started by bash)
+allow head | bash > /bin/busybox busybox wget x | busybox wget x (not on the allow list, started by bash)
+allow head | bash > /bin/busybox busyboxx wget x | busyboxx wget x (not on the allow list, started by bash)
+allow /bin/busybox head | bash > /bin/busybox wget x | wget x (not on the allow list, started by bash)
+allow cargo | bash > /root/.cargo/bin/rustup rustc x | rustc x (not on the allow list, started by bash)
+allow git status | bash > git git push | git push (not on the allow list, started by bash)
+allow git status | bash > git git-push status | git-push status (not on the allow list, started by bash)
+allow git status | bash > git git -C status push | git -C status push (not on the allow list, started by bash)
+allow git status | bash > git git statusx | git statusx (not on the allow list, started by bash)
+allow git status | bash > git git --git-dir status push | git --git-dir status push (not on the allow list, started by bash)
+# Below shells of listed programs, and in pagers.
+allow git diff | bash > git git diff > less > sh sh -c id > rm rm x | rm x (not on the allow list, started by sh)
+allow git diff | bash > git git diff > less > sh sh -c x > git git push | git push (not on the allow list, started by sh)
+allow git status | bash > git git status > sh sh -c x > git git fetch | git fetch (not on the allow list, started by sh)
+allow tar | bash > tar tar cf x > sh sh -c x > touch touch pwned | touch pwned (not on the allow list, started by sh)
+allow vim | bash > vim.basic vim > bash bash > touch touch x | touch x (not on the allow list, started by bash)
+# Scripts that no rule names, also with the name of a listed program.
+allow ls | bash > /w/x.sh #!/usr/bin/bash ./x.sh | ./x.sh (not on the allow list, started by bash)
+allow git | bash > /w/git #!/usr/bin/bash git | git (/w/git is not the listed /usr/bin/git, started by bash)
+allow git | bash > git git commit > /w/.git/hooks/pre-commit #!/usr/bin/dash .git/hooks/pre-commit | .git/hooks/pre-commit (not on the allow list, started by git)
+# A path rule means its file.
+allow ./build.sh | bash > /w/sub/build.sh ./build.sh | ./build.sh (not on the allow list, started by bash)
+allow /opt/x/* | bash > /opt/y/tool | /opt/y/tool (not on the allow list, started by bash)
+# A regular expression counts for known files only.
+allow re:^git status | bash > /w/git git status | git status (not on the allow list, started by bash)
+"##;
 
 #[test]
 fn an_unlisted_program_is_refused_however_it_is_started() {
-    check_allow(&[
-        (
-            "find",
-            &[BASH, "find find .", "touch touch pwned"],
-            "touch pwned (not on the allow list, started by find)",
-        ),
-        (
-            "ls",
-            &[BASH, "touch touch pwned"],
-            "touch pwned (not on the allow list, started by bash)",
-        ),
-        ("ls", &["touch touch pwned"], "touch pwned (not on the allow list)"),
-        // A copy, a link and another name for it.
-        (
-            "git",
-            &[BASH, "/w/git git status"],
-            "git status (/w/git is not the listed /usr/bin/git, started by bash)",
-        ),
-        (
-            "git",
-            &[BASH, "/w/x git status"],
-            "git status (/w/x is not the listed /usr/bin/git, started by bash)",
-        ),
-        (
-            "ls",
-            &[BASH, "touch ls pwned"],
-            "ls pwned (/usr/bin/touch is not the listed /usr/bin/ls, started by bash)",
-        ),
-        ("ls", &[BASH, "/w/sh sh -c x"], "sh -c x (not on the allow list, started by bash)"),
-        (
-            "ls",
-            &[BASH, "/lib64/ld-linux.so.2 ls /w/x"],
-            "ls /w/x (/lib64/ld-linux.so.2 is not the listed /usr/bin/ls, started by bash)",
-        ),
-        // A changed or replaced file.
-        (
-            "ls",
-            &[BASH, "!/usr/bin/ls ls"],
-            "ls (changed since the rules were read; `shellyard config reload` accepts it, started by bash)",
-        ),
-        (
-            "ls",
-            &[BASH, "%/usr/bin/ls ls"],
-            "ls (changed since the rules were read; `shellyard config reload` accepts it, started by bash)",
-        ),
-        (
-            "ls",
-            &["!/usr/bin/bash bash"],
-            "bash (changed since the rules were read; `shellyard config reload` accepts it)",
-        ),
-        ("ls", &[BASH, "!/usr/bin/touch touch"], "touch (not on the allow list, started by bash)"),
-        (
-            "git",
-            &[BASH, "git git log", "!/usr/bin/less less"],
-            "less (changed since the rules were read; `shellyard config reload` accepts it, started by git)",
-        ),
-        // The wrong applet, and the wrong subcommand.
-        ("head", &[BASH, "/bin/busybox wget x"], "wget x (not on the allow list, started by bash)"),
-        (
-            "head",
-            &[BASH, "/bin/busybox busybox wget x"],
-            "busybox wget x (not on the allow list, started by bash)",
-        ),
-        (
-            "head",
-            &[BASH, "/bin/busybox busyboxx wget x"],
-            "busyboxx wget x (not on the allow list, started by bash)",
-        ),
-        (
-            "/bin/busybox head",
-            &[BASH, "/bin/busybox wget x"],
-            "wget x (not on the allow list, started by bash)",
-        ),
-        (
-            "cargo",
-            &[BASH, "/root/.cargo/bin/rustup rustc x"],
-            "rustc x (not on the allow list, started by bash)",
-        ),
-        (
-            "git status",
-            &[BASH, "git git push"],
-            "git push (not on the allow list, started by bash)",
-        ),
-        (
-            "git status",
-            &[BASH, "git git-push status"],
-            "git-push status (not on the allow list, started by bash)",
-        ),
-        (
-            "git status",
-            &[BASH, "git git -C status push"],
-            "git -C status push (not on the allow list, started by bash)",
-        ),
-        (
-            "git status",
-            &[BASH, "git git statusx"],
-            "git statusx (not on the allow list, started by bash)",
-        ),
-        (
-            "git status",
-            &[BASH, "git git --git-dir status push"],
-            "git --git-dir status push (not on the allow list, started by bash)",
-        ),
-        // Below shells of listed programs, and in pagers.
-        (
-            "git diff",
-            &[BASH, "git git diff", "less", "sh sh -c id", "rm rm x"],
-            "rm x (not on the allow list, started by sh)",
-        ),
-        (
-            "git diff",
-            &[BASH, "git git diff", "less", "sh sh -c x", "git git push"],
-            "git push (not on the allow list, started by sh)",
-        ),
-        (
-            "git status",
-            &[BASH, "git git status", "sh sh -c x", "git git fetch"],
-            "git fetch (not on the allow list, started by sh)",
-        ),
-        (
-            "tar",
-            &[BASH, "tar tar cf x", "sh sh -c x", "touch touch pwned"],
-            "touch pwned (not on the allow list, started by sh)",
-        ),
-        (
-            "vim",
-            &[BASH, "vim.basic vim", "bash bash", "touch touch x"],
-            "touch x (not on the allow list, started by bash)",
-        ),
-        // Scripts that no rule names, also with the name of a listed program.
-        (
-            "ls",
-            &[BASH, "/w/x.sh #!/usr/bin/bash ./x.sh"],
-            "./x.sh (not on the allow list, started by bash)",
-        ),
-        (
-            "git",
-            &[BASH, "/w/git #!/usr/bin/bash git"],
-            "git (/w/git is not the listed /usr/bin/git, started by bash)",
-        ),
-        (
-            "git",
-            &[
-                BASH,
-                "git git commit",
-                "/w/.git/hooks/pre-commit #!/usr/bin/dash .git/hooks/pre-commit",
-            ],
-            ".git/hooks/pre-commit (not on the allow list, started by git)",
-        ),
-        // A path rule means its file.
-        (
-            "./build.sh",
-            &[BASH, "/w/sub/build.sh ./build.sh"],
-            "./build.sh (not on the allow list, started by bash)",
-        ),
-        (
-            "/opt/x/*",
-            &[BASH, "/opt/y/tool"],
-            "/opt/y/tool (not on the allow list, started by bash)",
-        ),
-        // A regular expression counts for known files only.
-        (
-            "re:^git status",
-            &[BASH, "/w/git git status"],
-            "git status (not on the allow list, started by bash)",
-        ),
-    ]);
+    check(UNLISTED);
 }
+
+const HELPERS: &str = r##"
+allow git log | bash > git git log > less | Judged less
+allow git log | bash > less | less (not on the allow list, started by bash)
+allow find | bash > find find > gzip gzip x | gzip x (not on the allow list, started by find)
+allow tar | bash > tar tar czf x > sh sh -c gzip > gzip | Judged gzip
+allow git fetch | bash > git git fetch > /usr/bin/git git maintenance run | Judged git
+allow git fetch | bash > git git fetch > sh sh -c x > git git-upload-pack /r | Judged git
+allow git fetch | bash > git git fetch > sh sh -c x > git git-upload-pack /r > git git pack-objects | Judged git
+allow git fetch | bash > git git fetch > git git remote-https u u > /usr/lib/git-core/git-remote-http git-remote-https u u | Judged git-remote-http
+allow ls | bash > /usr/lib/git-core/git-remote-http git-remote-https u u | git-remote-https u u (not on the allow list, started by bash)
+allow git submodule | bash > git git submodule > /usr/lib/git-core/git-submodule #!/usr/bin/dash git-submodule > sed sed -e x | Judged sed
+allow git submodule | bash > git git submodule > /usr/lib/git-core/git-submodule #!/usr/bin/dash git-submodule > git git rev-parse | Judged git
+allow git submodule | bash > git git submodule > sed sed -e x | sed -e x (not on the allow list, started by git)
+allow git fetch | bash > git git fetch > ssh ssh h | Judged ssh
+allow git fetch | bash > git git fetch > ssh ssh h > sh sh -c proxy > touch touch x | touch x (not on the allow list, started by sh)
+allow man | bash > man man ls > nroff #!/usr/bin/dash nroff > groff | Judged groff
+allow zcat | bash > zcat #!/usr/bin/dash zcat x > gzip gzip -cd x | Judged gzip
+allow patch | bash > patch > sh sh -c ed > ed > sh sh -c x > touch touch x | touch x (not on the allow list, started by sh)
+# A lost parent makes it stricter.
+allow tar | gzip | gzip (not on the allow list)
+allow make | touch touch x | touch x (not on the allow list)
+"##;
 
 #[test]
 fn helpers_belong_to_the_program_that_starts_them() {
-    check_allow(&[
-        ("git log", &[BASH, "git git log", "less"], "Judged less"),
-        ("git log", &[BASH, "less"], "less (not on the allow list, started by bash)"),
-        (
-            "find",
-            &[BASH, "find find", "gzip gzip x"],
-            "gzip x (not on the allow list, started by find)",
-        ),
-        ("tar", &[BASH, "tar tar czf x", "sh sh -c gzip", "gzip"], "Judged gzip"),
-        ("git fetch", &[BASH, "git git fetch", "/usr/bin/git git maintenance run"], "Judged git"),
-        (
-            "git fetch",
-            &[BASH, "git git fetch", "sh sh -c x", "git git-upload-pack /r"],
-            "Judged git",
-        ),
-        (
-            "git fetch",
-            &[
-                BASH,
-                "git git fetch",
-                "sh sh -c x",
-                "git git-upload-pack /r",
-                "git git pack-objects",
-            ],
-            "Judged git",
-        ),
-        (
-            "git fetch",
-            &[
-                BASH,
-                "git git fetch",
-                "git git remote-https u u",
-                "/usr/lib/git-core/git-remote-http git-remote-https u u",
-            ],
-            "Judged git-remote-http",
-        ),
-        (
-            "ls",
-            &[BASH, "/usr/lib/git-core/git-remote-http git-remote-https u u"],
-            "git-remote-https u u (not on the allow list, started by bash)",
-        ),
-        (
-            "git submodule",
-            &[
-                BASH,
-                "git git submodule",
-                "/usr/lib/git-core/git-submodule #!/usr/bin/dash git-submodule",
-                "sed sed -e x",
-            ],
-            "Judged sed",
-        ),
-        (
-            "git submodule",
-            &[
-                BASH,
-                "git git submodule",
-                "/usr/lib/git-core/git-submodule #!/usr/bin/dash git-submodule",
-                "git git rev-parse",
-            ],
-            "Judged git",
-        ),
-        (
-            "git submodule",
-            &[BASH, "git git submodule", "sed sed -e x"],
-            "sed -e x (not on the allow list, started by git)",
-        ),
-        ("git fetch", &[BASH, "git git fetch", "ssh ssh h"], "Judged ssh"),
-        (
-            "git fetch",
-            &[BASH, "git git fetch", "ssh ssh h", "sh sh -c proxy", "touch touch x"],
-            "touch x (not on the allow list, started by sh)",
-        ),
-        ("man", &[BASH, "man man ls", "nroff #!/usr/bin/dash nroff", "groff"], "Judged groff"),
-        ("zcat", &[BASH, "zcat #!/usr/bin/dash zcat x", "gzip gzip -cd x"], "Judged gzip"),
-        (
-            "patch",
-            &[BASH, "patch", "sh sh -c ed", "ed", "sh sh -c x", "touch touch x"],
-            "touch x (not on the allow list, started by sh)",
-        ),
-        // A lost parent makes it stricter.
-        ("tar", &["gzip"], "gzip (not on the allow list)"),
-        ("make", &["touch touch x"], "touch x (not on the allow list)"),
-    ]);
+    check(HELPERS);
 }
+
+const EVERYDAY: &str = r##"
+allow git status | bash > git git status -s | Judged git
+allow git status | bash > git git -C /x --no-pager -c a=b --git-dir=x status | Judged git
+allow git | bash > GIT_PAGER=cat git git log | Judged git
+allow git log* | bash > git git log | Judged git
+allow awk | bash > mawk awk x | Judged awk
+allow cargo | bash > /root/.cargo/bin/rustup cargo test > /root/x/cargo cargo test > /w/target/x x | Opens x
+allow env,cargo | bash > env env RUST_LOG=debug cargo > RUST_LOG=debug /root/.cargo/bin/rustup cargo | Opens cargo
+allow timeout,cargo | bash > timeout timeout 6 cargo > /root/.cargo/bin/rustup cargo | Opens cargo
+allow make | bash > make make > sh sh -c x > touch touch x | Opens touch
+allow make | bash > make make > LD_PRELOAD=x.so touch touch x | Opens touch
+allow xargs,ls | bash > xargs xargs -I{} ls {} > ls ls x | Judged ls
+allow find,ls | bash > find find > bash bash -c ls > ls | Judged ls
+allow python3 | bash > python3.11 .venv/bin/python x.py | Opens python3
+allow python3 -m pytest | bash > python3.11 python3 -m pytest -q | Opens python3
+allow head | bash > /bin/busybox head -n 1 | Judged head
+allow busybox | bash > /bin/busybox busybox wget x | Judged busybox
+allow ./build.sh | bash > /w/build.sh #!/usr/bin/bash ./build.sh | Judged build.sh
+allow ./build.sh | bash > !/w/build.sh ../w/build.sh | Judged build.sh
+allow /opt/x/* | bash > /opt/x/tool | Judged tool
+allow .venv/bin/python,ls | bash > /w/.venv/bin/python x | Opens python
+allow re:^git (status|log) | bash > git git -C x log | Judged git
+allow gi* | bash > git git push | Judged git
+allow ls | bash > bash bash -c ls > sh sh x.sh > ls | Judged ls
+allow kubectl get | bash > kubectl kubectl get pods | Opens kubectl
+allow * --version | bash > /w/x x --version | Judged x
+"##;
 
 #[test]
 fn everyday_work_starts() {
-    check_allow(&[
-        ("git status", &[BASH, "git git status -s"], "Judged git"),
-        ("git status", &[BASH, "git git -C /x --no-pager -c a=b --git-dir=x status"], "Judged git"),
-        ("git", &[BASH, "GIT_PAGER=cat git git log"], "Judged git"),
-        ("git log*", &[BASH, "git git log"], "Judged git"),
-        ("awk", &[BASH, "mawk awk x"], "Judged awk"),
-        (
-            "cargo",
-            &[
-                BASH,
-                "/root/.cargo/bin/rustup cargo test",
-                "/root/x/cargo cargo test",
-                "/w/target/x x",
-            ],
-            "Opens x",
-        ),
-        (
-            "env,cargo",
-            &[BASH, "env env RUST_LOG=debug cargo", "RUST_LOG=debug /root/.cargo/bin/rustup cargo"],
-            "Opens cargo",
-        ),
-        (
-            "timeout,cargo",
-            &[BASH, "timeout timeout 6 cargo", "/root/.cargo/bin/rustup cargo"],
-            "Opens cargo",
-        ),
-        ("make", &[BASH, "make make", "sh sh -c x", "touch touch x"], "Opens touch"),
-        ("make", &[BASH, "make make", "LD_PRELOAD=x.so touch touch x"], "Opens touch"),
-        ("xargs,ls", &[BASH, "xargs xargs -I{} ls {}", "ls ls x"], "Judged ls"),
-        ("find,ls", &[BASH, "find find", "bash bash -c ls", "ls"], "Judged ls"),
-        ("python3", &[BASH, "python3.11 .venv/bin/python x.py"], "Opens python3"),
-        ("python3 -m pytest", &[BASH, "python3.11 python3 -m pytest -q"], "Opens python3"),
-        ("head", &[BASH, "/bin/busybox head -n 1"], "Judged head"),
-        ("busybox", &[BASH, "/bin/busybox busybox wget x"], "Judged busybox"),
-        ("./build.sh", &[BASH, "/w/build.sh #!/usr/bin/bash ./build.sh"], "Judged build.sh"),
-        ("./build.sh", &[BASH, "!/w/build.sh ../w/build.sh"], "Judged build.sh"),
-        ("/opt/x/*", &[BASH, "/opt/x/tool"], "Judged tool"),
-        (".venv/bin/python,ls", &[BASH, "/w/.venv/bin/python x"], "Opens python"),
-        ("re:^git (status|log)", &[BASH, "git git -C x log"], "Judged git"),
-        ("gi*", &[BASH, "git git push"], "Judged git"),
-        ("ls", &[BASH, "bash bash -c ls", "sh sh x.sh", "ls"], "Judged ls"),
-        ("kubectl get", &[BASH, "kubectl kubectl get pods"], "Opens kubectl"),
-        ("* --version", &[BASH, "/w/x x --version"], "Judged x"),
-    ]);
+    check(EVERYDAY);
 }
+
+const SCRIPTS: &str = r##"
+allow pytest | bash > /usr/bin/pytest #!/usr/bin/python3.11 pytest -q | Opens pytest
+allow pytest | bash > /usr/bin/pytest #!/usr/bin/python3.11 pytest -q > touch touch x | Opens touch
+allow ls | bash > /usr/bin/pytest #!/usr/bin/python3.11 pytest -q | pytest -q (not on the allow list, started by bash)
+allow black | bash > /usr/bin/black #!/usr/bin/env /usr/bin/black --check . > python3.11 python3 /usr/bin/black --check . | Judged black
+allow black | bash > /usr/bin/black #!/usr/bin/env /usr/bin/black --check . > /w/py python3 -u /usr/bin/black --check . | Judged black
+allow black | bash > /usr/bin/black #!/usr/bin/env /usr/bin/black --check . > python3.11 python3 /usr/bin/black --check . > touch touch x | touch x (not on the allow list, started by black)
+# Only the script with its arguments, only once, and only by the known `env`.
+allow black | bash > /usr/bin/black #!/usr/bin/env /usr/bin/black --check . > touch touch x | touch x (not on the allow list, started by black)
+allow black | bash > /usr/bin/black #!/usr/bin/env /usr/bin/black --check . > touch touch /usr/bin/black x | touch /usr/bin/black x (not on the allow list, started by black)
+allow black | bash > /usr/bin/black #!/usr/bin/env /usr/bin/black --check . > python3.11 python3 /usr/bin/black --check . > touch touch /usr/bin/black --check . | touch /usr/bin/black --check . (not on the allow list, started by black)
+allow /w/x | bash > /w/x #!/w/env /w/x a > touch touch /w/x a | touch /w/x a (not on the allow list, started by x)
+allow npm | bash > npm #!/usr/bin/env npm test > node node /usr/bin/npm test > sh sh -c jest > /w/jest | Opens jest
+"##;
 
 #[test]
 fn a_listed_script_may_have_its_interpreter() {
-    let pytest = "/usr/bin/pytest #!/usr/bin/python3.11 pytest -q";
-    let black = "/usr/bin/black #!/usr/bin/env /usr/bin/black --check .";
-    check_allow(&[
-        ("pytest", &[BASH, pytest], "Opens pytest"),
-        ("pytest", &[BASH, pytest, "touch touch x"], "Opens touch"),
-        ("ls", &[BASH, pytest], "pytest -q (not on the allow list, started by bash)"),
-        ("black", &[BASH, black, "python3.11 python3 /usr/bin/black --check ."], "Judged black"),
-        ("black", &[BASH, black, "/w/py python3 -u /usr/bin/black --check ."], "Judged black"),
-        (
-            "black",
-            &[BASH, black, "python3.11 python3 /usr/bin/black --check .", "touch touch x"],
-            "touch x (not on the allow list, started by black)",
-        ),
-        // Only the script with its arguments, only once, and only by the known `env`.
-        (
-            "black",
-            &[BASH, black, "touch touch x"],
-            "touch x (not on the allow list, started by black)",
-        ),
-        (
-            "black",
-            &[BASH, black, "touch touch /usr/bin/black x"],
-            "touch /usr/bin/black x (not on the allow list, started by black)",
-        ),
-        (
-            "black",
-            &[
-                BASH,
-                black,
-                "python3.11 python3 /usr/bin/black --check .",
-                "touch touch /usr/bin/black --check .",
-            ],
-            "touch /usr/bin/black --check . (not on the allow list, started by black)",
-        ),
-        (
-            "/w/x",
-            &[BASH, "/w/x #!/w/env /w/x a", "touch touch /w/x a"],
-            "touch /w/x a (not on the allow list, started by x)",
-        ),
-        (
-            "npm",
-            &[
-                BASH,
-                "npm #!/usr/bin/env npm test",
-                "node node /usr/bin/npm test",
-                "sh sh -c jest",
-                "/w/jest",
-            ],
-            "Opens jest",
-        ),
-    ]);
+    check(SCRIPTS);
 }
+
+const VARIABLES: &str = r##"
+allow ls | bash > LD_PRELOAD=./x.so ls | ls (LD_PRELOAD is set and may change what it runs, started by bash)
+allow ls | BASH_ENV=x bash bash -c ls | bash -c ls (BASH_ENV is set and may change what it runs)
+allow git | bash > GIT_SSH_COMMAND=pwn git git fetch | git fetch (GIT_SSH_COMMAND is set and may change what it runs, started by bash)
+allow cargo | bash > RUSTC_WRAPPER=./evil /root/.cargo/bin/rustup cargo | cargo (RUSTC_WRAPPER is set and may change what it runs, started by bash)
+allow black | bash > PYTHONPATH=x /usr/bin/black #!/usr/bin/python3.11 black | black (PYTHONPATH is set and may change what it runs, started by bash)
+allow black | bash > /usr/bin/black #!/usr/bin/env black > PYTHONSTARTUP=x python3.11 python3 black | python3 black (PYTHONSTARTUP is set and may change what it runs, started by black)
+allow ls | bash > PYTHONPATH=x PAGER=x EDITOR=x ls | Judged ls
+# A listed program sets variables for its helpers, but not those of the loader.
+allow git | bash > git git commit > GIT_DIR=x GIT_CONFIG_PARAMETERS=x git git maintenance | Judged git
+allow git | bash > git git commit > LD_PRELOAD=x git git maintenance | git maintenance (LD_PRELOAD is set and may change what it runs, started by git)
+allow git | bash > git git x > sh sh -c x > GIT_SSH=x git git fetch | git fetch (GIT_SSH is set and may change what it runs, started by sh)
+allow make | bash > make make > PYTHONSTARTUP=x python3.11 python3 | Opens python3
+"##;
 
 #[test]
 fn a_variable_that_can_run_code_refuses_the_start() {
-    check_allow(&[
-        (
-            "ls",
-            &[BASH, "LD_PRELOAD=./x.so ls"],
-            "ls (LD_PRELOAD is set and may change what it runs, started by bash)",
-        ),
-        (
-            "ls",
-            &["BASH_ENV=x bash bash -c ls"],
-            "bash -c ls (BASH_ENV is set and may change what it runs)",
-        ),
-        (
-            "git",
-            &[BASH, "GIT_SSH_COMMAND=pwn git git fetch"],
-            "git fetch (GIT_SSH_COMMAND is set and may change what it runs, started by bash)",
-        ),
-        (
-            "cargo",
-            &[BASH, "RUSTC_WRAPPER=./evil /root/.cargo/bin/rustup cargo"],
-            "cargo (RUSTC_WRAPPER is set and may change what it runs, started by bash)",
-        ),
-        (
-            "black",
-            &[BASH, "PYTHONPATH=x /usr/bin/black #!/usr/bin/python3.11 black"],
-            "black (PYTHONPATH is set and may change what it runs, started by bash)",
-        ),
-        (
-            "black",
-            &[
-                BASH,
-                "/usr/bin/black #!/usr/bin/env black",
-                "PYTHONSTARTUP=x python3.11 python3 black",
-            ],
-            "python3 black (PYTHONSTARTUP is set and may change what it runs, started by black)",
-        ),
-        ("ls", &[BASH, "PYTHONPATH=x PAGER=x EDITOR=x ls"], "Judged ls"),
-        // A listed program sets variables for its helpers, but not those of the loader.
-        (
-            "git",
-            &[BASH, "git git commit", "GIT_DIR=x GIT_CONFIG_PARAMETERS=x git git maintenance"],
-            "Judged git",
-        ),
-        (
-            "git",
-            &[BASH, "git git commit", "LD_PRELOAD=x git git maintenance"],
-            "git maintenance (LD_PRELOAD is set and may change what it runs, started by git)",
-        ),
-        (
-            "git",
-            &[BASH, "git git x", "sh sh -c x", "GIT_SSH=x git git fetch"],
-            "git fetch (GIT_SSH is set and may change what it runs, started by sh)",
-        ),
-        ("make", &[BASH, "make make", "PYTHONSTARTUP=x python3.11 python3"], "Opens python3"),
-    ]);
+    check(VARIABLES);
 }
+
+const DENY_AND_ASK: &str = r##"
+deny rm | bash > rm rm x | rm x (matches deny rule "rm" (policy.deny[0]), started by bash)
+deny rm | bash > ls | Judged ls
+deny rm | bash > /w/rm rm x | rm x (matches deny rule "rm" (policy.deny[0]), started by bash)
+deny rm | bash > /w/x rm x | rm x (matches deny rule "rm" (policy.deny[0]), started by bash)
+deny rm -rf | bash > rm rm --force -r x | rm --force -r x (matches deny rule "rm -rf" (policy.deny[0]), started by bash)
+deny vi | bash > vim.basic vim x | vim x (matches deny rule "vi" (policy.deny[0]), started by bash)
+deny wget | bash > /bin/busybox busybox wget x | busybox wget x (matches deny rule "wget" (policy.deny[0]), started by bash)
+deny wget | bash > /w/busybox busybox wget x | busybox wget x (matches deny rule "wget" (policy.deny[0]), started by bash)
+deny wget | bash > /bin/busybox head x | Judged head
+deny git push | bash > git git -C . push | git -C . push (matches deny rule "git push" (policy.deny[0]), started by bash)
+deny git push | bash > git git-push | git-push (matches deny rule "git push" (policy.deny[0]), started by bash)
+deny git push | bash > git git stash push | Judged git
+deny /usr/bin/t* | bash > touch | touch (matches deny rule "/usr/bin/t*" (policy.deny[0]), started by bash)
+deny ./x.sh | bash > /w/x.sh #!/usr/bin/bash ../w/x.sh | ../w/x.sh (matches deny rule "./x.sh" (policy.deny[0]), started by bash)
+deny python3 | bash > /w/x.py #!/usr/bin/python3.11 ./x.py | ./x.py (matches deny rule "python3" (policy.deny[0]), started by bash)
+deny re:^rm .*x | bash > rm rm -f x | rm -f x (matches deny rule "re:^rm .*x" (policy.deny[0]), started by bash)
+allow make; deny rm | bash > make > sh sh -c x > rm rm x | rm x (matches deny rule "rm" (policy.deny[0]), started by sh)
+allow rm; deny rm | bash > rm rm x | rm x (matches deny rule "rm" (policy.deny[0]), started by bash)
+allow git; deny ssh | bash > git git fetch > ssh ssh h | ssh h (matches deny rule "ssh" (policy.deny[0]), started by git)
+allow *; deny rm | bash > rm rm x | rm x (matches deny rule "rm" (policy.deny[0]), started by bash)
+ask touch | bash > touch touch x | ask touch for touch
+ask touch | bash > find find > touch touch x | ask touch for touch
+allow ls; ask touch | bash > touch touch x | ask touch for touch
+allow ls; ask touch | bash > /w/touch touch x | touch x (not on the allow list, started by bash)
+allow ls; ask touch | bash > !/usr/bin/touch touch x | touch x (not on the allow list, started by bash)
+allow ls; ask touch | bash > LD_PRELOAD=x touch touch x | touch x (LD_PRELOAD is set and may change what it runs, started by bash)
+allow touch; ask touch | bash > touch touch x | Judged touch
+allow git; ask ssh | bash > git git fetch > ssh ssh h | ask ssh for ssh
+allow make; ask git push | bash > make > git git push | ask git push for git
+allow ls; deny touch; ask touch | bash > touch touch x | touch x (matches deny rule "touch" (policy.deny[0]), started by bash)
+"##;
 
 #[test]
 fn deny_and_ask_rules_count_at_every_depth() {
-    for (allow, deny, ask, chain, expected) in [
-        (
-            None,
-            "rm",
-            "",
-            &[BASH, "rm rm x"][..],
-            "rm x (matches deny rule \"rm\" (policy.deny[0]), started by bash)",
-        ),
-        (None, "rm", "", &[BASH, "ls"], "Judged ls"),
-        (
-            None,
-            "rm",
-            "",
-            &[BASH, "/w/rm rm x"],
-            "rm x (matches deny rule \"rm\" (policy.deny[0]), started by bash)",
-        ),
-        (
-            None,
-            "rm",
-            "",
-            &[BASH, "/w/x rm x"],
-            "rm x (matches deny rule \"rm\" (policy.deny[0]), started by bash)",
-        ),
-        (
-            None,
-            "rm -rf",
-            "",
-            &[BASH, "rm rm --force -r x"],
-            "rm --force -r x (matches deny rule \"rm -rf\" (policy.deny[0]), started by bash)",
-        ),
-        (
-            None,
-            "vi",
-            "",
-            &[BASH, "vim.basic vim x"],
-            "vim x (matches deny rule \"vi\" (policy.deny[0]), started by bash)",
-        ),
-        (
-            None,
-            "wget",
-            "",
-            &[BASH, "/bin/busybox busybox wget x"],
-            "busybox wget x (matches deny rule \"wget\" (policy.deny[0]), started by bash)",
-        ),
-        (
-            None,
-            "wget",
-            "",
-            &[BASH, "/w/busybox busybox wget x"],
-            "busybox wget x (matches deny rule \"wget\" (policy.deny[0]), started by bash)",
-        ),
-        (None, "wget", "", &[BASH, "/bin/busybox head x"], "Judged head"),
-        (
-            None,
-            "git push",
-            "",
-            &[BASH, "git git -C . push"],
-            "git -C . push (matches deny rule \"git push\" (policy.deny[0]), started by bash)",
-        ),
-        (
-            None,
-            "git push",
-            "",
-            &[BASH, "git git-push"],
-            "git-push (matches deny rule \"git push\" (policy.deny[0]), started by bash)",
-        ),
-        (None, "git push", "", &[BASH, "git git stash push"], "Judged git"),
-        (
-            None,
-            "/usr/bin/t*",
-            "",
-            &[BASH, "touch"],
-            "touch (matches deny rule \"/usr/bin/t*\" (policy.deny[0]), started by bash)",
-        ),
-        (
-            None,
-            "./x.sh",
-            "",
-            &[BASH, "/w/x.sh #!/usr/bin/bash ../w/x.sh"],
-            "../w/x.sh (matches deny rule \"./x.sh\" (policy.deny[0]), started by bash)",
-        ),
-        (
-            None,
-            "python3",
-            "",
-            &[BASH, "/w/x.py #!/usr/bin/python3.11 ./x.py"],
-            "./x.py (matches deny rule \"python3\" (policy.deny[0]), started by bash)",
-        ),
-        (
-            None,
-            "re:^rm .*x",
-            "",
-            &[BASH, "rm rm -f x"],
-            "rm -f x (matches deny rule \"re:^rm .*x\" (policy.deny[0]), started by bash)",
-        ),
-        (
-            Some("make"),
-            "rm",
-            "",
-            &[BASH, "make", "sh sh -c x", "rm rm x"],
-            "rm x (matches deny rule \"rm\" (policy.deny[0]), started by sh)",
-        ),
-        (
-            Some("rm"),
-            "rm",
-            "",
-            &[BASH, "rm rm x"],
-            "rm x (matches deny rule \"rm\" (policy.deny[0]), started by bash)",
-        ),
-        (
-            Some("git"),
-            "ssh",
-            "",
-            &[BASH, "git git fetch", "ssh ssh h"],
-            "ssh h (matches deny rule \"ssh\" (policy.deny[0]), started by git)",
-        ),
-        (
-            Some("*"),
-            "rm",
-            "",
-            &[BASH, "rm rm x"],
-            "rm x (matches deny rule \"rm\" (policy.deny[0]), started by bash)",
-        ),
-        (None, "", "touch", &[BASH, "touch touch x"], "ask touch for touch"),
-        (None, "", "touch", &[BASH, "find find", "touch touch x"], "ask touch for touch"),
-        (Some("ls"), "", "touch", &[BASH, "touch touch x"], "ask touch for touch"),
-        (
-            Some("ls"),
-            "",
-            "touch",
-            &[BASH, "/w/touch touch x"],
-            "touch x (not on the allow list, started by bash)",
-        ),
-        (
-            Some("ls"),
-            "",
-            "touch",
-            &[BASH, "!/usr/bin/touch touch x"],
-            "touch x (not on the allow list, started by bash)",
-        ),
-        (
-            Some("ls"),
-            "",
-            "touch",
-            &[BASH, "LD_PRELOAD=x touch touch x"],
-            "touch x (LD_PRELOAD is set and may change what it runs, started by bash)",
-        ),
-        (Some("touch"), "", "touch", &[BASH, "touch touch x"], "Judged touch"),
-        (Some("git"), "", "ssh", &[BASH, "git git fetch", "ssh ssh h"], "ask ssh for ssh"),
-        (Some("make"), "", "git push", &[BASH, "make", "git git push"], "ask git push for git"),
-        (
-            Some("ls"),
-            "touch",
-            "touch",
-            &[BASH, "touch touch x"],
-            "touch x (matches deny rule \"touch\" (policy.deny[0]), started by bash)",
-        ),
-    ] {
-        let gate = Gate::new(gate_rules(allow, deny, ask)).unwrap();
-        assert_eq!(play(&gate, chain), expected, "{allow:?} {deny} {ask}: {chain:?}");
-    }
+    check(DENY_AND_ASK);
 }
 
 #[test]

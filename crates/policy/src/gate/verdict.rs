@@ -194,7 +194,8 @@ fn quote_word(word: &[u8]) -> String {
             .chars()
             .map(|c| match c {
                 '\'' | '\\' => format!("\\{c}"),
-                c if is_hidden(c) => c.escape_default().to_string(),
+                '\n' | '\t' | '\r' => c.escape_default().to_string(),
+                c if is_hidden(c) => format!("\\u{:04x}", u32::from(c)),
                 c => c.to_string(),
             })
             .collect();
@@ -229,7 +230,7 @@ mod tests {
             (&["touch", "pwned"][..], "touch pwned (not on the allow list, started by find)"),
             (&["rm", "a b", ""], "rm 'a b' '' (not on the allow list, started by find)"),
             (&["x", "it's"], r"x 'it'\''s' (not on the allow list, started by find)"),
-            (&["x", "a\nb\u{202e}"], r"x $'a\nb\u{202e}' (not on the allow list, started by find)"),
+            (&["x", "a\nb\u{202e}"], r"x $'a\nb\u202e' (not on the allow list, started by find)"),
         ] {
             let argv: Vec<Vec<u8>> = argv.iter().map(|word| word.as_bytes().to_vec()).collect();
             let refusal = StartRefusal::new(&argv, Some(&starter), StartRefusalReason::NotListed);
