@@ -38,7 +38,7 @@ pub(crate) fn program_matches(pattern: &str, program: &str, list: ListKind) -> b
 }
 
 /// Removes empty parts, `.` and `..` from a path, by its text alone.
-fn normalize_path(path: &str) -> String {
+pub(crate) fn normalize_path(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
         match part {

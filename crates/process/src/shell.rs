@@ -81,6 +81,26 @@ pub fn build_judged_invocation(shell: &ShellChoice, text: &str) -> CommandLine {
     invocation
 }
 
+/// Builds the command line for a text whose programs are judged as they start: as
+/// [`build_judged_invocation`], and bash cannot load builtins from files, which would be code that no
+/// program start shows.
+///
+/// What precedes the text is on its first line, so that line numbers stay.
+#[must_use]
+pub fn build_gated_invocation(shell: &ShellChoice, text: &str) -> CommandLine {
+    let mut invocation = build_judged_invocation(shell, text);
+    if dialect_of(shell.choose_judged_path()) == ShellDialect::Bash
+        && let Some(last) = invocation.args.last_mut()
+    {
+        let text = std::mem::replace(last, OsString::from(NO_LOADED_BUILTINS));
+        last.push(text);
+    }
+    invocation
+}
+
+/// Takes `enable` away from bash, for good: what is not enabled is not found by `builtin` either.
+const NO_LOADED_BUILTINS: &str = "builtin enable -n enable; ";
+
 /// The syntax of a shell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ShellDialect {

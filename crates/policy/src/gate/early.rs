@@ -139,8 +139,13 @@ fn is_plain(text: &str, command: &SimpleCommand) -> bool {
         && is_outer
         && !name.is_empty()
         && name.chars().all(is_name)
-        && !has_word(BUILTINS, name)
+        && !is_builtin(name)
         && !may_define(text, name)
+}
+
+/// `true` for a builtin or keyword of a shell.
+pub(super) fn is_builtin(name: &str) -> bool {
+    has_word(BUILTINS, name)
 }
 
 /// `true` if a text may define a function of this name: `NAME (` or `function NAME`.

@@ -10,9 +10,11 @@
 
 mod called;
 mod early;
+mod fallback;
 mod helpers;
 mod judge;
 mod lookup;
+mod plain_words;
 mod rules;
 mod scope;
 mod start_rule;
@@ -21,9 +23,11 @@ mod tests;
 mod variables;
 mod verdict;
 
+pub use fallback::PlainRequest;
 pub use helpers::HelperDirectory;
 pub use judge::Gate;
 pub use lookup::ProgramLookup;
+pub use plain_words::PlainWordsError;
 pub use rules::{GateRule, GateRules, KnownFile, ProgramStart, StartedFile};
 pub use scope::{GateScope, default_opens};
 pub use verdict::{

@@ -1,10 +1,13 @@
 //! One compiled rule, and its match with a started program.
 
+use std::path::Path;
+
 use super::called::CalledProgram;
 use super::rules::{GateRule, StartedFile};
 use crate::command::{SimpleCommand, Word, base_name};
-use crate::matching::{match_args_by_meaning, match_leading_args};
+use crate::matching::{match_args_by_meaning, match_leading_args, normalize_path};
 use crate::rules::{ListKind, PolicyRule, RuleError, RuleMatch, RuleReference, matches_wildcard};
+use crate::wrappers::git_operands;
 
 /// A rule of a gate.
 #[derive(Debug, Clone)]
@@ -59,6 +62,27 @@ impl StartRule {
                 .any(|form| match_leading_args(args, &form.args) == RuleMatch::Yes),
             (None, _) => called.listed.iter().any(|form| self.matches(form, ListKind::Allow)),
             (Some(_), None) => false,
+        }
+    }
+
+    /// `true` if the rule, on an allow list, names a command as a text writes it. A path counts
+    /// by its text alone: links are not followed.
+    pub(super) fn allows_text(&self, command: &SimpleCommand, cwd: &Path) -> bool {
+        let is_git = command.name() == Some("git");
+        let args = if is_git { git_operands(&command.args) } else { &command.args };
+        let stripped = SimpleCommand { args: args.to_vec(), ..command.clone() };
+        let name = command.program.value().unwrap_or_default();
+        match (&self.path, self.rule.words()) {
+            (Some(path), Some((_, wanted))) => {
+                let absolute = cwd.join(name);
+                let is_at_path = name.contains('/')
+                    && matches_wildcard(path, &normalize_path(&absolute.to_string_lossy()));
+                is_at_path && match_leading_args(wanted, args) == RuleMatch::Yes
+            }
+            (Some(_), None) => false,
+            (None, _) => {
+                [command, &stripped].into_iter().any(|it| self.matches(it, ListKind::Allow))
+            }
         }
     }
 
