@@ -5,6 +5,8 @@
 //! over allow, allow over ask. Text that cannot be judged by reading it is refused whenever a list
 //! is set.
 //!
+//! [`gate`] judges single program starts while a job runs, as the kernel reports them.
+//!
 //! Promise: with an allow list the text starts no unlisted program. Not promised: a deny list as a
 //! security boundary, and anything that an allowed interpreter or build tool starts.
 

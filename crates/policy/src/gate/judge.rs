@@ -235,18 +235,23 @@ impl NamedStart<'_> {
         self.interpreter.is_none() && self.named.names().any(|name| SHELLS.contains(&name))
     }
 
-    /// `true` if `env` starts the interpreter of its script: the words end with the script and its
-    /// arguments.
+    /// `true` if `env` starts the interpreter of its script: a known file of that name, whatever
+    /// PATH the job has, with words that end with the script and its arguments.
     fn is_awaited_by(&self, starter: &RunningProgram) -> bool {
         let Some(awaited) = &starter.awaits else { return false };
         let Some(words) = self.start.argv.strip_suffix(awaited.args.as_slice()) else {
             return false;
         };
-        let script = words.last().filter(|_| words.len() >= 2);
-        script.is_some_and(|word| {
-            let path = String::from_utf8_lossy(word);
-            awaited.script_names.iter().any(|name| name == base_name(&path))
-        })
+        let (Some(called), Some(script)) = (words.first(), words.get(1..).and_then(<[_]>::last))
+        else {
+            return false;
+        };
+        let (called, script) = (String::from_utf8_lossy(called), String::from_utf8_lossy(script));
+        let is_script = awaited.script_names.iter().any(|name| name == base_name(&script));
+        // `python` of a virtual environment is `python3` or `python3.11` of the system.
+        let plain = |name: &str| without_version(base_name(name)).to_owned();
+        let is_called = self.named.names().any(|name| plain(name) == plain(&called));
+        is_script && is_called && self.interpreter.is_none() && !self.is_changed
     }
 
     /// Describes the program after it has started.
@@ -291,4 +296,8 @@ impl NamedStart<'_> {
         names.push(file_name(&self.start.file.path));
         names
     }
+}
+
+fn without_version(name: &str) -> &str {
+    name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.')
 }

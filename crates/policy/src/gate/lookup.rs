@@ -5,7 +5,14 @@ use std::collections::BTreeSet;
 use super::called::{ENV, SHELLS, multi_call_names};
 use super::helpers::{HelperDirectory, helper_directories, helper_names, parents};
 use super::rules::{GateRule, GateRules};
+use crate::command::base_name;
 use crate::rules::{PolicyRule, matches_wildcard};
+
+/// Interpreters that `#!/usr/bin/env` names in scripts.
+const INTERPRETERS: [&str; 16] = [
+    "python", "python3", "python2", "node", "ruby", "perl", "php", "lua", "deno", "bun", "tclsh",
+    "Rscript", "java", "fish", "ksh", "pwsh",
+];
 
 /// The programs to look up in every directory of the server's PATH, links followed. Each file that
 /// is found becomes one `KnownFile` with all its names.
@@ -91,8 +98,38 @@ impl GateRules {
         if self.allow.is_some() {
             lookup.add_helpers();
         }
-        let fixed = SHELLS.into_iter().chain([ENV]).chain(multi_call_names());
+        let fixed = SHELLS.into_iter().chain([ENV]).chain(multi_call_names()).chain(INTERPRETERS);
         lookup.names.extend(fixed.map(str::to_owned));
         lookup
+    }
+}
+
+/// Returns the program that `env` looks for if a script begins with `#!/usr/bin/env NAME`. The
+/// server looks it up for each script among the known files.
+#[must_use]
+pub fn find_env_interpreter(script: &[u8]) -> Option<String> {
+    let line = script.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let line = String::from_utf8_lossy(line);
+    let mut words = line.split_whitespace();
+    words.next().filter(|path| base_name(path) == ENV)?;
+    let is_program = |word: &&str| !word.starts_with('-') && !word.contains('=');
+    words.find(is_program).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interpreter_that_env_looks_for_is_found() {
+        for (script, expected) in [
+            ("#!/usr/bin/env python3\nx", Some("python3")),
+            ("#! /usr/bin/env -S A=b node --x", Some("node")),
+            ("#!/bin/sh\n", None),
+            ("\x7fELF", None),
+            ("#!/usr/bin/env", None),
+        ] {
+            assert_eq!(find_env_interpreter(script.as_bytes()).as_deref(), expected, "{script}");
+        }
     }
 }

@@ -26,7 +26,7 @@ mod verdict;
 pub use fallback::PlainRequest;
 pub use helpers::HelperDirectory;
 pub use judge::Gate;
-pub use lookup::ProgramLookup;
+pub use lookup::{ProgramLookup, find_env_interpreter};
 pub use plain_words::PlainWordsError;
 pub use rules::{GateRule, GateRules, KnownFile, ProgramStart, StartedFile};
 pub use scope::{GateScope, default_opens};

@@ -277,7 +277,9 @@ allow pytest | bash > /usr/bin/pytest #!/usr/bin/python3.11 pytest -q | Opens py
 allow pytest | bash > /usr/bin/pytest #!/usr/bin/python3.11 pytest -q > touch touch x | Opens touch
 allow ls | bash > /usr/bin/pytest #!/usr/bin/python3.11 pytest -q | pytest -q (not on the allow list, started by bash)
 allow black | bash > /usr/bin/black #!/usr/bin/env /usr/bin/black --check . > python3.11 python3 /usr/bin/black --check . | Judged black
-allow black | bash > /usr/bin/black #!/usr/bin/env /usr/bin/black --check . > /w/py python3 -u /usr/bin/black --check . | Judged black
+allow black | bash > /usr/bin/black #!/usr/bin/env /usr/bin/black --check . > /w/python3 python3 -u /usr/bin/black --check . | python3 -u /usr/bin/black --check . (not on the allow list, started by black)
+allow black | bash > /usr/bin/black #!/usr/bin/env /usr/bin/black --check . > python3 python -u /usr/bin/black --check . | Judged black
+allow black | bash > /usr/bin/black #!/usr/bin/env /usr/bin/black --check . > less python3 /usr/bin/black --check . | python3 /usr/bin/black --check . (not on the allow list, started by black)
 allow black | bash > /usr/bin/black #!/usr/bin/env /usr/bin/black --check . > python3.11 python3 /usr/bin/black --check . > touch touch x | touch x (not on the allow list, started by black)
 # Only the script with its arguments, only once, and only by the known `env`.
 allow black | bash > /usr/bin/black #!/usr/bin/env /usr/bin/black --check . > touch touch x | touch x (not on the allow list, started by black)
