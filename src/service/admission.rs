@@ -224,11 +224,8 @@ impl AdmissionControl {
                 };
                 check_links(&reading)?;
                 let uncertain = describe_uncertainty(&reading, rules.policy.uncertain);
-                let approved: Vec<String> =
-                    ask_rules.into_iter().map(|rule| rule.location).collect();
-                self.check_early(&reading, &policy_request, spec)?;
-                spec_approved = approved;
-                AdmissionGrant { rule: Some(how), uncertain, sandbox: None, cwd: None }
+                let approved = ask_rules.into_iter().map(|rule| rule.location).collect();
+                AdmissionGrant { rule: Some(how), uncertain, approved, ..AdmissionGrant::default() }
             }
             decided => decided?,
         };
