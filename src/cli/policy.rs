@@ -12,7 +12,7 @@ use super::terminal::{self, read_width};
 use super::text_layout::wrap_text;
 use crate::policy::rules::{self, RuleError, RuleReference};
 use crate::policy::{
-    AllowCheck, ExplainedCommand, Explanation, Policy, PolicyDecision, PolicyRequest,
+    ExplainedCommand, Explanation, Policy, PolicyDecision, PolicyRequest,
     RequestedCommand, RuleOutcome, decide, explain,
 };
 
@@ -76,21 +76,14 @@ pub fn run(command: &PolicyCommand, policy: &Policy) -> u8 {
 }
 
 /// Returns a request for this text, of the tenant `local` in the default lane.
-fn request<'t>(text: &'t str, cwd: &'t str) -> PolicyRequest<'t> {
+const fn request(text: &str) -> PolicyRequest<'_> {
     PolicyRequest {
         command: RequestedCommand::Shell(text),
         environment: &[],
-        cwd,
-        writable: &[],
         tenant: "local",
         lane: "default",
         shell: None,
-        allow_check: AllowCheck::ByText,
     }
-}
-
-fn current_directory() -> String {
-    std::env::current_dir().map_or_else(|_| "/".to_owned(), |cwd| cwd.display().to_string())
 }
 
 const fn decision_word(decision: &PolicyDecision) -> &'static str {
@@ -120,7 +113,7 @@ fn test(flags: &PolicyTestFlags, policy: &Policy, out: &mut impl Write) -> io::R
         return test_cases(file, out);
     }
     let command = flags.command.as_deref().unwrap_or_default();
-    let decision = decide(policy, &request(command, &current_directory()));
+    let decision = decide(policy, &request(command));
     if flags.json {
         let answer =
             json!({ "decision": decision_word(&decision), "reason": format_reason(&decision) });
@@ -183,7 +176,7 @@ fn decide_case(case: &RecordedDecision) -> Result<PolicyDecision, RuleError> {
         deny: rules::parse_patterns("deny", deny.iter().map(String::as_str))?,
         ..Policy::default()
     };
-    Ok(decide(&policy, &request(&case.command, "/workspace")))
+    Ok(decide(&policy, &request(&case.command)))
 }
 
 fn explain_all(
@@ -191,19 +184,18 @@ fn explain_all(
     policy: &Policy,
     out: &mut impl Write,
 ) -> io::Result<u8> {
-    let cwd = current_directory();
     match (flags.json, flags.command.as_str()) {
         (true, "-") => {
             for line in io::stdin().lock().lines() {
                 let text: String = serde_json::from_str(&line?).map_err(|error| {
                     io::Error::other(format!("each line must be one JSON string: {error}"))
                 })?;
-                writeln!(out, "{}", as_json(&explain(policy, &request(&text, &cwd))))?;
+                writeln!(out, "{}", as_json(&explain(policy, &request(&text))))?;
             }
         }
-        (true, text) => writeln!(out, "{}", as_json(&explain(policy, &request(text, &cwd))))?,
+        (true, text) => writeln!(out, "{}", as_json(&explain(policy, &request(text))))?,
         (false, text) => {
-            let explained = as_text(&explain(policy, &request(text, &cwd)));
+            let explained = as_text(&explain(policy, &request(text)));
             write!(out, "{}", wrap_text(&explained, read_width(&io::stdout())))?;
         }
     }
@@ -244,7 +236,7 @@ fn format_rule_outcome(outcome: &RuleOutcome) -> String {
         }
         RuleOutcome::Allowed(rule) => format!("allowed by \"{}\" ({})", rule.text, rule.location),
         RuleOutcome::Asks(rule) => format!("asks by \"{}\" ({})", rule.text, rule.location),
-        RuleOutcome::NotListed => "not on the allow list".to_owned(),
+        RuleOutcome::NotListed => "not on the allow list: judged as it starts".to_owned(),
         RuleOutcome::NoRule => "no rule mentions it".to_owned(),
     }
 }

@@ -32,7 +32,7 @@ use super::submission::CallerContext;
 use super::tenant_client::TenantClient;
 use crate::confinement::{GrantedConfinement, SandboxProfile};
 use crate::outcome::StartError;
-use crate::policy::{AllowCheck, Policy, PolicyEvaluation, PolicyRequest, RequestedCommand};
+use crate::policy::{Policy, PolicyEvaluation, PolicyRequest, RequestedCommand};
 use crate::process::OpenedDir;
 use crate::spec::DEFAULT_LANE;
 
@@ -169,12 +169,9 @@ fn admit_call(
         let request = PolicyRequest {
             command: RequestedCommand::Direct { program: tool, args: &[path.to_owned()] },
             environment: &[],
-            cwd: &root.path().to_string_lossy(),
-            writable: &list_allowed_roots(&rules, caller.tenant),
             tenant: caller.tenant.name(),
             lane: DEFAULT_LANE,
             shell: None,
-            allow_check: AllowCheck::ByText,
         };
         let reading = PolicyEvaluation::new(&rules.policy, &request);
         let grant = decide(&reading, rules.policy.uncertain, None)?;
