@@ -455,6 +455,7 @@ impl From<AdmissionError> for FileError {
             | AdmissionError::OutsideRoot { .. }
             | AdmissionError::Confined { .. }
             | AdmissionError::NoGate { .. }
+            | AdmissionError::NotPlain { .. }
             | AdmissionError::NoAudit { .. } => Self::Rules(refused),
         }
     }
