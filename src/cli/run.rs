@@ -483,6 +483,7 @@ const fn start_failure_exit_code(why: &StartError) -> u8 {
         | StartError::NulByte { .. }
         | StartError::Confinement { .. }
         | StartError::NoWorkspace { .. }
+        | StartError::Refused { .. }
         | StartError::OutOfProcesses { .. }
         | StartError::OutOfFiles { .. }
         | StartError::System { .. } => OUR_FAILURE,

@@ -351,7 +351,7 @@ impl Job {
                 }
                 None
             }
-            ProcessEvent::LeaderExited(_) => None,
+            ProcessEvent::LeaderExited(_) | ProcessEvent::Gate(_) => None,
         }
     }
 

@@ -235,6 +235,7 @@ pub(super) async fn follow(
                 true
             }
             ProcessEvent::Ending(_)
+            | ProcessEvent::Gate(_)
             | ProcessEvent::InputWritten { .. }
             | ProcessEvent::InputClosed => false,
         };
@@ -243,6 +244,7 @@ pub(super) async fn follow(
             ProcessEvent::StartFailed { .. }
             | ProcessEvent::Ending(_)
             | ProcessEvent::Over(_)
+            | ProcessEvent::Gate(_)
             | ProcessEvent::InputWritten { .. }
             | ProcessEvent::InputClosed
             | ProcessEvent::ShimLost => JobMsg::Process(event),

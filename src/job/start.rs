@@ -94,6 +94,7 @@ pub(super) fn build_launch(guard: &JobGuard, cwd: Cwd) -> Result<ProcessLaunch, 
         user: user_of(spec).cloned(),
         keep_as: settings.journal.as_ref().map(|_| keep_name(guard.id())),
         deadline: Some(Deadline { timeout: spec.limits.timeout, grace: spec.limits.grace }),
+        gate: None,
     })
 }
 
@@ -296,6 +297,7 @@ mod tests {
             user: None,
             keep_as: None,
             deadline: None,
+            gate: None,
         }
     }
 
