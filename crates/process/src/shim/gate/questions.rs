@@ -139,7 +139,7 @@ mod tests {
 
     fn peek(mut child: Child) -> Option<Vec<u8>> {
         // Until its program runs, it is as protected as this process.
-        while std::fs::read_link(format!("/proc/{}/exe", child.id())).is_err() {}
+        while fs::read_link(format!("/proc/{}/exe", child.id())).is_err() {}
         let head = peek_input(Pid::from_child(&child));
         child.kill().unwrap();
         child.wait().unwrap();
