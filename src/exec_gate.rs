@@ -4,8 +4,10 @@
 //! force. A name in them stands for the files that it led to when the policy was read: a file that a
 //! job puts in their place is another program.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -16,8 +18,8 @@ use crate::output::redaction::Redactor;
 use crate::policy::Policy;
 use crate::policy::command::ShellSyntax;
 use crate::policy::gate::{
-    Gate, GateRule, GateRules, GateScope, KnownFile, ProgramLookup, StartRefusal,
-    StartRefusalReason, StartedFile,
+    Gate, GateRule, GateRules, GateScope, KnownFile, PlainRequest, PlainWordsError, ProgramLookup,
+    StartRefusal, StartRefusalReason, StartedFile, find_env_interpreter,
 };
 use crate::process::{GateSupport, Host, JobUser, find_known_files, resolve_rule_path};
 use crate::spec::JobSpec;
@@ -128,6 +130,9 @@ impl ExecGate {
     /// are looked up.
     #[must_use]
     pub fn rules_for(&self, spec: &JobSpec, path: Option<&OsStr>) -> Option<GateRules> {
+        if self.level(user_of(spec)) != GateLevel::Gate {
+            return None;
+        }
         let mut rules = self.select_rules(spec, path)?;
         // Somebody has approved these for this job before it began.
         let approved = |rule: &GateRule| spec.approved.contains(&rule.location);
@@ -140,9 +145,6 @@ impl ExecGate {
         let settings = self.settings();
         settings.policy.allow.as_ref()?;
         let area = spec.area.as_deref();
-        if self.level(area.and_then(|area| area.user.as_ref())) != GateLevel::Gate {
-            return None;
-        }
         let scope = GateScope {
             tenant: spec.tenant.name(),
             lane: &spec.lane,
@@ -174,6 +176,21 @@ impl ExecGate {
         // Rules that do not compile were refused when the settings were read.
         let gate = Gate::new(rules).ok()?;
         gate.find_plainly_unlisted(&spec.program.shell_text(), shell, &find_file)
+    }
+
+    /// Judges a job by its text, on a host without a gate.
+    ///
+    /// # Errors
+    /// The text is not made of plain words, or starts a program that is not listed.
+    pub fn check_plain_words(
+        &self,
+        spec: &JobSpec,
+        request: &PlainRequest<'_>,
+        path: Option<&OsStr>,
+    ) -> Result<(), PlainWordsError> {
+        let rules = self.select_rules(spec, path).map(Gate::new);
+        // Rules that do not compile were refused when the settings were read.
+        rules.and_then(Result::ok).map_or(Ok(()), |gate| gate.check_plain_words(request))
     }
 
     /// Logs a program that the gate of a job refused, and records it in the audit log.
@@ -209,13 +226,31 @@ impl ExecGate {
     }
 }
 
-/// Looks up the files that names stand for.
+fn user_of(spec: &JobSpec) -> Option<&JobUser> {
+    spec.area.as_ref()?.user.as_ref()
+}
+
+/// Looks up the files that names stand for, and the interpreters of those that are scripts.
 fn find_files(lookup: &ProgramLookup, path: &OsStr) -> Vec<KnownFile> {
     let all = lookup.all.then(|| "*".to_owned());
     let helpers = lookup.directories.iter().map(|directory| format!("{}/*", directory.name));
     let patterns: Vec<String> = all.into_iter().chain(helpers).collect();
-    let names = lookup.names.iter().chain(&lookup.patterns).chain(&patterns);
-    find_known_files(names.map(String::as_str), path)
+    let names = || lookup.names.iter().chain(&lookup.patterns).chain(&patterns).map(String::as_str);
+    let found = find_known_files(names(), path);
+    let interpreters: BTreeSet<String> =
+        found.iter().filter_map(|file| find_env_interpreter(&read_head(&file.path)?)).collect();
+    if interpreters.is_empty() {
+        return found;
+    }
+    find_known_files(names().chain(interpreters.iter().map(String::as_str)), path)
+}
+
+/// Reads the beginning of a file, which has the line that names its interpreter.
+fn read_head(path: &Path) -> Option<Vec<u8>> {
+    const HEAD: u64 = 256;
+    let mut head = Vec::new();
+    File::open(path).ok()?.take(HEAD).read_to_end(&mut head).ok()?;
+    Some(head)
 }
 
 /// Follows the links in the path of a rule, as far as it exists.

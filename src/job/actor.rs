@@ -363,8 +363,14 @@ impl Job {
         match event {
             GateEvent::Refused(refusal) => self.guard.note_refused_start(refusal),
             GateEvent::Counted(counts) => self.guard.note_start_counts(counts),
-            // No rule that asks is given to a gate.
-            GateEvent::Asked(_) | GateEvent::AskOver { .. } => {}
+            // Nobody is asked after the start of a job, and no such rule is given to its gate.
+            GateEvent::Asked(question) => {
+                if let Some(tree) = self.guard.tree() {
+                    // A shim that is gone asks no more.
+                    tree.answer_start(question.id, false).ok();
+                }
+            }
+            GateEvent::AskOver { .. } => {}
         }
     }
 

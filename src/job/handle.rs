@@ -82,16 +82,25 @@ pub struct RefusedStarts {
     pub first: Vec<StartRefusal>,
     /// The number of all of them.
     pub count: u64,
+    last: Option<StartRefusal>,
 }
 
 impl RefusedStarts {
     /// The most refused starts that are kept.
     const KEPT: usize = 20;
 
-    pub(super) fn add(&mut self, refusal: StartRefusal) {
+    /// Adds a start; `false` if it repeats the last one. A program that searches the PATH tries each
+    /// directory.
+    pub(super) fn add(&mut self, refusal: StartRefusal) -> bool {
+        if self.last.as_ref() == Some(&refusal) {
+            return false;
+        }
+        self.last = Some(refusal.clone());
+        self.count += 1;
         if self.first.len() < Self::KEPT {
             self.first.push(refusal);
         }
+        true
     }
 }
 

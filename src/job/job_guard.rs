@@ -366,8 +366,9 @@ impl JobGuard {
 
     /// Notes a program that the gate of the job kept from starting.
     pub(super) fn note_refused_start(&self, refusal: StartRefusal) {
-        self.settings.gate.report_refusal(self.shared.id, &self.shared.spec, &refusal);
-        self.refused_starts().add(refusal);
+        if self.refused_starts().add(refusal.clone()) {
+            self.settings.gate.report_refusal(self.shared.id, &self.shared.spec, &refusal);
+        }
     }
 
     /// Notes how many starts of programs the gate has judged so far.
@@ -377,7 +378,6 @@ impl JobGuard {
             counts.judged.saturating_sub(before.judged),
             counts.refused.saturating_sub(before.refused),
         );
-        self.refused_starts().count = counts.refused;
     }
 
     fn refused_starts(&self) -> MutexGuard<'_, RefusedStarts> {

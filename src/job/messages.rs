@@ -235,18 +235,18 @@ pub(super) async fn follow(
                 true
             }
             ProcessEvent::Ending(_)
+            | ProcessEvent::Gate(_)
             | ProcessEvent::InputWritten { .. }
-            | ProcessEvent::InputClosed
-            | ProcessEvent::Gate(_) => false,
+            | ProcessEvent::InputClosed => false,
         };
         actor.send(match event {
             ProcessEvent::LeaderExited(end) => JobMsg::LeaderExited(examine_end(end, &tree)),
             ProcessEvent::StartFailed { .. }
             | ProcessEvent::Ending(_)
             | ProcessEvent::Over(_)
+            | ProcessEvent::Gate(_)
             | ProcessEvent::InputWritten { .. }
             | ProcessEvent::InputClosed
-            | ProcessEvent::Gate(_)
             | ProcessEvent::ShimLost => JobMsg::Process(event),
         });
         if is_last {

@@ -60,9 +60,13 @@ pub(super) fn build_launch(guard: &JobGuard, cwd: Cwd) -> Result<ProcessLaunch, 
     let settings = &guard.settings;
     let named = spec.shell_path.clone().map(ShellChoice::Path);
     let shell = named.as_ref().unwrap_or(&settings.shell);
+    let gate = settings.gate.rules_for(spec, guard.variables.search_path()).map(Arc::new);
     let command = match (&spec.program, spec.shell) {
         (JobProgram::Shell(text), ShellUse::Configured) => {
             shell::build_invocation(shell.choose_path(text), text)
+        }
+        (JobProgram::Shell(text), _) if gate.is_some() => {
+            shell::build_gated_invocation(shell, text)
         }
         (JobProgram::Shell(text), ShellUse::AsJudged) => {
             shell::build_judged_invocation(shell, text)
@@ -95,7 +99,7 @@ pub(super) fn build_launch(guard: &JobGuard, cwd: Cwd) -> Result<ProcessLaunch, 
         user: user_of(spec).cloned(),
         keep_as: settings.journal.as_ref().map(|_| keep_name(guard.id())),
         deadline: Some(Deadline { timeout: spec.limits.timeout, grace: spec.limits.grace }),
-        gate: settings.gate.rules_for(spec, guard.variables.search_path()).map(Arc::new),
+        gate,
     })
 }
 

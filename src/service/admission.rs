@@ -16,6 +16,7 @@ use crate::ids::{JobId, TenantId};
 use crate::job::{JobVariables, SharedJobSettings};
 use crate::outcome::{Outcome, StartError};
 use crate::output::redaction::Redactor;
+use crate::policy::gate::{PlainRequest, PlainWordsError, StartRefusal, StartRefusalReason};
 use crate::policy::rules::{AllowedDirectories, PLAIN_LOCALES, RuleReference};
 use crate::policy::{
     self, AllowCheck, OnUncertain, Policy, PolicyDecision, PolicyEvaluation, PolicyRefusal,
@@ -203,13 +204,13 @@ impl AdmissionControl {
             tenant: caller.tenant.name(),
             lane: &spec.lane,
             shell: spec.shell_path.as_deref().map(detect_shell_syntax),
-            allow_check: self.find_allow_check(rules, spec)?,
+            allow_check: AllowCheck::AtStart,
         };
         let reading = PolicyEvaluation::new(&rules.policy, &policy_request);
         let decided = decide(&reading, rules.policy.uncertain, Some(confinement_rules));
         // A certain refusal comes first.
         if !matches!(decided, Err(AdmissionError::ByPolicy(_))) {
-            self.check_early(spec, &policy_request)?;
+            self.check_allow_list(rules, spec, &policy_request)?;
         }
         let grant = match decided {
             Err(AdmissionError::NeedsApproval { command, rules: ask_rules, .. }) => {
@@ -232,42 +233,45 @@ impl AdmissionControl {
         Ok(AdmissionGrant { cwd: Some(cwd), ..grant })
     }
 
-    /// Returns the place where the allow list is enforced for this job.
-    fn find_allow_check(
+    /// Refuses a job beside an allow list: with a gate if it would plainly run a program that is not listed,
+    /// without one unless its text proves that all are. Nothing of it has run then.
+    fn check_allow_list(
         &self,
         rules: &AdmissionRules,
         spec: &JobSpec,
-    ) -> Result<AllowCheck, AdmissionError> {
-        if rules.policy.allow.is_none() {
-            return Ok(AllowCheck::ByText);
-        }
-        let user = spec.area.as_ref().and_then(|area| area.user.as_ref());
-        match block_in_place(|| self.gate.level(user)) {
-            GateLevel::Gate => Ok(AllowCheck::AtStart),
-            GateLevel::Text { .. } => Ok(AllowCheck::ByText),
-            GateLevel::Unavailable { why } => Err(AdmissionError::NoGate { why }),
-        }
-    }
-
-    /// Refuses a job beside a gate if it would plainly run a program that is not listed: then nothing of
-    /// it has run.
-    fn check_early(
-        &self,
-        spec: &JobSpec,
         request: &PolicyRequest<'_>,
     ) -> Result<(), AdmissionError> {
-        if request.allow_check == AllowCheck::ByText {
+        if rules.policy.allow.is_none() {
             return Ok(());
         }
-        let shell = request.shell.unwrap_or(self.rules().policy.shell);
+        let shell = request.shell.unwrap_or(rules.policy.shell);
         let path = self.environment.search_path();
-        match block_in_place(|| self.gate.find_plainly_unlisted(spec, shell, path)) {
-            None => Ok(()),
-            Some(refusal) => {
-                let command = refusal.command.split(' ').next().unwrap_or_default().to_owned();
-                Err(AdmissionError::ByPolicy(PolicyRefusal::NotAllowed { command }))
+        let user = spec.area.as_ref().and_then(|area| area.user.as_ref());
+        // The first job waits until the host is probed and the listed programs are looked up.
+        block_in_place(|| match self.gate.level(user) {
+            GateLevel::Gate => match self.gate.find_plainly_unlisted(spec, shell, path) {
+                None => Ok(()),
+                Some(refusal) => Err(not_allowed(&refusal)),
+            },
+            GateLevel::Text { why } => {
+                let bytes = |(name, value): &(String, String)| {
+                    (name.clone().into_bytes(), value.clone().into_bytes())
+                };
+                let variables: Vec<_> = spec.env.iter().map(bytes).collect();
+                let cwd = Path::new(request.cwd);
+                let plain =
+                    PlainRequest { command: request.command, shell, cwd, variables: &variables };
+                self.gate.check_plain_words(spec, &plain, path).map_err(|error| match error {
+                    PlainWordsError::Start(refusal)
+                        if refusal.why == StartRefusalReason::NotListed =>
+                    {
+                        not_allowed(&refusal)
+                    }
+                    error => AdmissionError::NotPlain { error, why },
+                })
             }
-        }
+            GateLevel::Unavailable { why } => Err(AdmissionError::NoGate { why }),
+        })
     }
 
     /// Describes the approval of this subject for the audit log, if there is one.
@@ -391,6 +395,12 @@ fn mask_outcome(outcome: Outcome, redactor: &Redactor) -> Outcome {
         | Outcome::Limit { .. }
         | Outcome::Lost { .. } => outcome,
     }
+}
+
+/// Names the program that is not listed.
+fn not_allowed(refusal: &StartRefusal) -> AdmissionError {
+    let command = refusal.command.split(' ').next().unwrap_or_default().to_owned();
+    AdmissionError::ByPolicy(PolicyRefusal::NotAllowed { command })
 }
 
 /// The result of a successful admission.
@@ -610,6 +620,9 @@ pub enum AdmissionError {
     /// The directory cannot be opened.
     #[error(transparent)]
     Unreadable(StartError),
+    /// There is no exec gate, and the text is not made of plain words.
+    #[error("{error} ({why})")]
+    NotPlain { error: PlainWordsError, why: String },
     /// The settings require the exec gate, which the host cannot have.
     #[error(
         "policy.enforce is \"require\", and this host cannot judge programs as they start: {why}"
@@ -635,6 +648,7 @@ impl AdmissionError {
             }
             Self::Confined { .. } => "confined",
             Self::Unreadable(error) => error.code(),
+            Self::NotPlain { error, .. } => error.code(),
             Self::NoGate { .. } => "no_gate",
             Self::NoAudit { .. } => "no_audit",
         }
@@ -655,6 +669,7 @@ impl AdmissionError {
             Self::Redirected { tenant, .. } => format!("tenants.{tenant}"),
             Self::OutsideRoot { .. } | Self::Confined { .. } => self.code().to_owned(),
             Self::Unreadable(error) => error.code().to_owned(),
+            Self::NotPlain { error, .. } => error.code().to_owned(),
             Self::NoGate { .. } => "policy.enforce".to_owned(),
             Self::NoAudit { .. } => "audit.on_failure".to_owned(),
         }

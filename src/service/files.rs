@@ -452,6 +452,7 @@ impl From<AdmissionError> for FileError {
             | AdmissionError::OutsideRoot { .. }
             | AdmissionError::Confined { .. }
             | AdmissionError::NoGate { .. }
+            | AdmissionError::NotPlain { .. }
             | AdmissionError::NoAudit { .. } => Self::Rules(refused),
         }
     }

@@ -112,6 +112,7 @@ impl From<SubmitError> for CommandError {
                 | AdmissionError::Redirected { .. }
                 | AdmissionError::Confined { .. }
                 | AdmissionError::NoGate { .. }
+                | AdmissionError::NotPlain { .. }
                 | AdmissionError::OutsideRoot { .. },
             ) => Self::Denied,
             SubmitError::Rules(AdmissionError::Unreadable(_) | AdmissionError::NoAudit { .. })

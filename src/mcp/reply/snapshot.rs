@@ -274,7 +274,7 @@ pub(crate) fn verdict(job: &JobSnapshot, shown: Option<&ShownOutput>) -> String 
 fn refused_text(refused: &RefusedStarts) -> Option<String> {
     const NAMED: usize = 3;
     let named: Vec<String> = refused.first.iter().take(NAMED).map(ToString::to_string).collect();
-    let others = refused.count.max(refused.first.len() as u64) - named.len() as u64;
+    let others = refused.count.saturating_sub(named.len() as u64);
     let more = if others == 0 { String::new() } else { format!(" and {others} more") };
     (!named.is_empty()).then(|| format!("refused while it ran: {}{more}", named.join(", ")))
 }

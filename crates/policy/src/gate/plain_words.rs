@@ -20,7 +20,7 @@ const KEYWORDS: [&str; 22] = [
 pub enum PlainWordsError {
     /// The line is not in the subset.
     #[error(
-        "{construct} cannot be judged without the exec gate, which this host does not allow; \
+        "{construct} cannot be judged without the exec gate; \
          write plain words"
     )]
     Construct {

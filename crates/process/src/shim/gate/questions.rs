@@ -138,6 +138,8 @@ mod tests {
     }
 
     fn peek(mut child: Child) -> Option<Vec<u8>> {
+        // Until its program runs, it is as protected as this process.
+        while fs::read_link(format!("/proc/{}/exe", child.id())).is_err() {}
         let head = peek_input(Pid::from_child(&child));
         child.kill().unwrap();
         child.wait().unwrap();

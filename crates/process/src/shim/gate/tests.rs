@@ -14,7 +14,11 @@ use tempfile::TempDir;
 use tokio::io::AsyncReadExt as _;
 
 use super::{StartCounts, StartQuestion};
+use crate::confinement::{
+    Backend, Confinement, GrantedConfinement, NetworkAccess, SandboxPaths, SandboxProfile,
+};
 use crate::host::host;
+use crate::shell::{ShellChoice, build_gated_invocation};
 use crate::{
     CommandLine, Deadline, EndCause, EnvVariable, ExitKind, GateEvent, LaunchStdin, LeaderEnd,
     Process, ProcessEvent, ProcessLaunch, SandboxSpec, StartError, StreamMode, find_known_files,
@@ -218,6 +222,24 @@ async fn constructs_of_the_shell_need_no_listing() {
             continue;
         }
         seen.check_ran(text, output);
+    }
+}
+
+#[tokio::test]
+async fn a_gated_shell_loads_no_builtins_and_is_otherwise_the_same() {
+    let job = TestJob::new(&["cat"]);
+    let shell = ShellChoice::Path("/bin/bash".to_owned());
+    for (text, output) in [
+        ("enable -f ./x.so x", "bash: line 1: enable: command not found\n"),
+        ("\nbuiltin enable x", "bash: line 2: builtin: enable: not a shell builtin\n"),
+        ("# comment\necho $LINENO", "2\n"),
+        ("-x", "bash: line 1: -x: command not found\n"),
+        ("echo a | cat\necho $LINENO", "a\n2\n"),
+    ] {
+        let command = build_gated_invocation(&shell, text);
+        let launch = ProcessLaunch { command, ..job.launch("", &[]) };
+        let seen = watch(host().spawn(&launch).unwrap(), |_| None).await;
+        assert_eq!(seen.output, output, "{text}");
     }
 }
 
@@ -524,6 +546,61 @@ async fn the_first_program_is_judged_too() {
     job.write("script", "#!/nowhere/x\n");
     let error = host().spawn(&job.launch("./script", &[])).unwrap_err();
     assert_eq!(error.code(), "system", "{error}");
+}
+
+#[tokio::test]
+async fn every_sandbox_has_its_gate() {
+    let job = TestJob::new(&["expr"]);
+    for (backend, profile) in [
+        (Backend::Namespaces, SandboxProfile::WorkspaceWrite),
+        (Backend::Landlock, SandboxProfile::ReadOnly),
+        (Backend::Seccomp, SandboxProfile::Default),
+    ] {
+        let support = host().sandbox_support();
+        let is_there = match backend {
+            Backend::Namespaces => support.namespaces.check().is_ok(),
+            Backend::Landlock => support.landlock.check().is_ok(),
+            Backend::Seccomp | Backend::Nothing => true,
+        };
+        if !is_there {
+            continue;
+        }
+        let effective = Confinement { profile, network: NetworkAccess::Off };
+        let granted = GrantedConfinement { requested: effective, effective, backend };
+        let scratch = tempfile::tempdir().unwrap();
+        let root = host().make_scratch_root(scratch.path()).unwrap();
+        let paths = SandboxPaths {
+            workspace: vec![job.at("").components().collect()],
+            scratch: root.path().to_owned(),
+            ..SandboxPaths::default()
+        };
+        let sandbox = SandboxSpec { granted, paths: Arc::new(paths), ..SandboxSpec::none() };
+        let text = "expr 1 + 1; (expr 1 + 2); /proc/self/root/bin/uname; ./none; :";
+        let launch = ProcessLaunch { sandbox, ..job.launch("bash", &["-c", text]) };
+        let seen = watch(host().spawn(&launch).unwrap(), |_| None).await;
+        assert!(seen.output.starts_with("2\n3\n"), "{backend:?}: {seen:?}");
+        assert_eq!(seen.counts, StartCounts { judged: 4, refused: 1 }, "{backend:?}: {seen:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_new_server_hears_of_what_waits() {
+    let job = TestJob::asking(&[], &["cat"]);
+    let text = "/bin/uname 2>/dev/null; cat; :";
+    let Process { mut events, tree, .. } =
+        host().spawn(&job.launch("bash", &["-c", text])).unwrap();
+    let mut next = async || tokio::time::timeout(LIMIT, events.next()).await.unwrap();
+    assert!(matches!(next().await, ProcessEvent::Gate(GateEvent::Refused(_))));
+    let asked = next().await;
+    assert!(matches!(asked, ProcessEvent::Gate(GateEvent::Asked(_))), "{asked:?}");
+    tree.link().attach(LIMIT).unwrap();
+    let counts = StartCounts { judged: 3, refused: 1 };
+    assert_eq!(next().await, ProcessEvent::Gate(GateEvent::Counted(counts)));
+    assert_eq!(next().await, asked);
+    assert_eq!(tree.start_counts(), counts);
+    tree.answer_start(77, true).unwrap();
+    tree.answer_start(1, true).unwrap();
+    while !matches!(next().await, ProcessEvent::Over(_)) {}
 }
 
 #[tokio::test]
