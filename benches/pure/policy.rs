@@ -4,9 +4,7 @@ use std::hint::black_box;
 
 use criterion::{Criterion, Throughput};
 use shellyard::policy::rules::parse_patterns;
-use shellyard::policy::{
-    Policy, PolicyDecision, PolicyRequest, RequestedCommand, decide,
-};
+use shellyard::policy::{Policy, PolicyDecision, PolicyRequest, RequestedCommand, decide};
 
 /// Lines as agents write them.
 const ORDINARY: [&str; 8] = [

@@ -12,8 +12,8 @@ use super::terminal::{self, read_width};
 use super::text_layout::wrap_text;
 use crate::policy::rules::{self, RuleError, RuleReference};
 use crate::policy::{
-    ExplainedCommand, Explanation, Policy, PolicyDecision, PolicyRequest,
-    RequestedCommand, RuleOutcome, decide, explain,
+    ExplainedCommand, Explanation, Policy, PolicyDecision, PolicyRequest, RequestedCommand,
+    RuleOutcome, decide, explain,
 };
 
 /// Arguments of the `policy` verb.

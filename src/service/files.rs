@@ -25,8 +25,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::admission::{
-    AdmissionControl, AdmissionError, AdmissionRules, AuditedRequest, check_link, decide,
-    list_allowed_roots, open_allowed_dir, resolve_links,
+    AdmissionControl, AdmissionError, AdmissionRules, AuditedRequest, decide, open_allowed_dir,
 };
 use super::submission::CallerContext;
 use super::tenant_client::TenantClient;
@@ -61,7 +60,7 @@ impl TenantClient {
     /// If a rule forbids it, or the path cannot be that of a regular file.
     pub async fn write_file(&self, path: &str, content: String) -> Result<WriteOutcome, FileError> {
         let act = move |path: &RootedPath| replace_file(path, content.as_bytes());
-        self.with_file(WRITE_FILE, path, Self::check_writable, act).await
+        self.with_file("write_file", path, Self::check_writable, act).await
     }
 
     /// Lists at most `max_entries` entries of the working directory or of a directory below it.
@@ -138,8 +137,24 @@ impl TenantClient {
     }
 }
 
-/// The name of the tool that writes.
-const WRITE_FILE: &str = "write_file";
+/// Returns the path with its symbolic links followed, as far as it exists.
+fn resolve_links(path: &Path) -> PathBuf {
+    if let Ok(canonical) = path.canonicalize() {
+        return canonical;
+    }
+    // A write through a dangling link creates its target.
+    if let Ok(target) = path.read_link() {
+        let target = path.parent().unwrap_or(path).join(target);
+        return match (target.parent().and_then(|it| it.canonicalize().ok()), target.file_name()) {
+            (Some(parent), Some(name)) => parent.join(name),
+            _ => target,
+        };
+    }
+    match (path.parent(), path.file_name()) {
+        (Some(parent), Some(name)) => resolve_links(parent).join(name),
+        _ => path.to_owned(),
+    }
+}
 
 /// A file call as the policy sees it: the command `TOOL PATH`.
 #[derive(Clone, Copy)]
@@ -150,10 +165,9 @@ struct FileCall<'a> {
 
 /// Admits a file call or refuses it; either way the decision is written to the audit log first.
 ///
-/// Deny and ask rules apply, and so does `check`. The allow list does not: it is about commands, and no
-/// command is run. But a file that commands may not write under the allow list is not written by this
-/// tool either. Returns the working directory that was checked, opened. Call it on a thread of the
-/// runtime that may block.
+/// Deny and ask rules apply, and so does `check`. The allow list does not: it is about programs, and no
+/// program is started. Returns the working directory that was checked, opened. Call it on a thread of
+/// the runtime that may block.
 fn admit_call(
     admission: &AdmissionControl,
     FileCall { tool, path }: FileCall<'_>,
@@ -161,9 +175,9 @@ fn admit_call(
     caller: &CallerContext,
     check: impl FnOnce(&Path) -> Result<(), AdmissionError>,
 ) -> Result<OpenedDir, AdmissionError> {
-    let all_rules = admission.rules();
-    let policy = Policy { allow: None, ..all_rules.policy.clone() };
-    let rules = AdmissionRules { policy, ..(*all_rules).clone() };
+    let rules = (*admission.rules()).clone();
+    let policy = Policy { allow: None, ..rules.policy };
+    let rules = AdmissionRules { policy, ..rules };
     let decided = open_allowed_dir(&admission.host, &rules, caller.tenant, cwd).and_then(|root| {
         check(root.path())?;
         let request = PolicyRequest {
@@ -175,10 +189,6 @@ fn admit_call(
         };
         let reading = PolicyEvaluation::new(&rules.policy, &request);
         let grant = decide(&reading, rules.policy.uncertain, None)?;
-        if tool == WRITE_FILE {
-            let reading = PolicyEvaluation::new(&all_rules.policy, &request);
-            check_link(&reading, &root.path().join(path))?;
-        }
         Ok((root, grant))
     });
     let command = format!("{tool} {path}");

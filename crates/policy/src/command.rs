@@ -354,9 +354,6 @@ pub(crate) enum Effect {
     /// Sets this variable to a value that is known only when the command runs. If the variable is
     /// an array, bash reads elements from the value and expands them.
     Declares(String),
-    /// Assumes that the unquoted values of these variables, and the output of `pwd` and `id`, are
-    /// one word each.
-    ReliesOnOneWord(Vec<String>),
     /// Can remove functions.
     RemovesFunctions,
     /// Has effects that the text does not determine.

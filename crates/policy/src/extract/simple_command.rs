@@ -516,10 +516,6 @@ impl TextReader<'_, '_> {
                 self.state.symbols.note_declared(&name);
                 Ok(())
             }
-            Effect::ReliesOnOneWord(names) => {
-                self.state.symbols.assume_one_word(names);
-                Ok(())
-            }
             Effect::RemovesFunctions => {
                 self.state.symbols.remove_functions();
                 Ok(())

@@ -38,8 +38,6 @@ pub(super) struct SymbolTable {
     assumed_plain: Vec<String>,
     /// `true` if `$HOME`, `$PWD` or an expanded `~` was assumed to be an absolute path.
     assumed_path_variables: bool,
-    /// Variables whose unquoted value was assumed to be one word.
-    assumed_one_word: Vec<String>,
     /// Variables that are arrays somewhere in the text.
     arrays: HashSet<String>,
     /// Variables that a declaring builtin sets to an unknown value, from which bash reads an array.
@@ -171,14 +169,6 @@ impl SymbolTable {
         self.assumed_path_variables = true;
     }
 
-    /// Notes the assumption that the unquoted value of each of these variables is one word, and so
-    /// is the output of `pwd` and `id`.
-    pub(super) fn assume_one_word(&mut self, names: Vec<String>) {
-        self.assumed_one_word.extend(names);
-        self.assume_number_output("pwd");
-        self.assume_number_output("id");
-    }
-
     /// Notes the assumption that this program prints a number: no function may replace it.
     pub(super) fn assume_number_output(&mut self, program: &str) {
         self.assumed_number_output.push(program.to_owned());
@@ -190,16 +180,13 @@ impl SymbolTable {
 
     /// `true` if the whole text contradicts an assumption that was made while reading it.
     pub(super) fn has_broken_assumption(&self) -> bool {
-        let assumes_no_splitting =
-            !self.assumed_one_word.is_empty() || !self.assumed_plain.is_empty();
-        let splits = assumes_no_splitting && self.values.contains_key("IFS");
+        let splits = !self.assumed_plain.is_empty() && self.values.contains_key("IFS");
         splits
             || self
                 .assumed_plain
                 .iter()
                 .any(|name| self.variable_shape(name) == VariableShape::Unknown)
             || self.assumed_number_output.iter().any(|name| self.all_functions.contains(name))
-            || self.assumed_one_word.iter().any(|name| !self.is_one_word(name))
             || self.assumed_path_variables
                 && PATH_VARIABLES.iter().any(|name| !self.is_absolute_path(name))
     }
@@ -212,20 +199,6 @@ impl SymbolTable {
             VariableValue::Number | VariableValue::File | VariableValue::Unknown => false,
         };
         self.values.get(name).is_none_or(|values| values.iter().all(is_absolute))
-    }
-
-    /// `true` if the text gives a variable no value that could be split or be an option.
-    fn is_one_word(&self, name: &str) -> bool {
-        if PATH_VARIABLES.contains(&name) {
-            return self.is_absolute_path(name);
-        }
-        let is_one_word = |value: &VariableValue| match value {
-            VariableValue::Text(text) => is_plain(text),
-            VariableValue::Number => true,
-            VariableValue::Copy(_) | VariableValue::File | VariableValue::Unknown => false,
-        };
-        !is_external(name)
-            && self.values.get(name).is_none_or(|values| values.iter().all(is_one_word))
     }
 
     pub(super) fn note_array(&mut self, name: &str) {
