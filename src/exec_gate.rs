@@ -24,7 +24,7 @@ use crate::policy::gate::{
 use crate::process::{GateSupport, Host, JobUser, find_known_files, resolve_rule_path};
 use crate::spec::{DEFAULT_LANE, JobSpec};
 use crate::telemetry::audit::{AuditDecision, AuditLog, DecisionEntry};
-use crate::telemetry::events;
+use crate::telemetry::{GateLabel, events};
 
 /// The search path of jobs that have none.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -120,6 +120,21 @@ impl ExecGate {
     pub fn replace_settings(&self, settings: GateSettings) {
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
         lock(&self.known).clear();
+        self.report_level();
+    }
+
+    /// Reports the level for jobs of the server's user. Probes the host if an allow list is set.
+    pub fn report_level(&self) {
+        if self.settings().policy.allow.is_none() {
+            return events::exec_gate_set(GateLabel::Unused, None);
+        }
+        match self.level(None) {
+            GateLevel::Gate => events::exec_gate_set(GateLabel::Gate, None),
+            GateLevel::Text { why } => events::exec_gate_set(GateLabel::Text, Some(&why)),
+            GateLevel::Unavailable { why } => {
+                events::exec_gate_set(GateLabel::Unavailable, Some(&why));
+            }
+        }
     }
 
     /// Returns the level for jobs of this user. Probes the host the first time; blocks meanwhile.
