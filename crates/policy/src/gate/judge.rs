@@ -4,7 +4,7 @@ use super::called::{CalledProgram, ENV, FileMatch, FileTable, SHELLS};
 use super::helpers::{Helper, find_helper, has_helpers};
 use super::rules::{GateRules, ProgramStart, StartedFile, file_name};
 use super::start_rule::StartRule;
-use super::variables::{VariableCheck, find_variable};
+use super::variables::{VariableCheck, find_variable, own_variables};
 use super::verdict::{
     AwaitedInterpreter, ProgramKind, RunningProgram, StartRefusal, StartRefusalReason, StartVerdict,
 };
@@ -198,7 +198,10 @@ impl Gate {
             let opens = permitted.program.kind == ProgramKind::Opens;
             VariableCheck::Program { names: &names, opens }
         };
-        match find_variable(named.start.changed_variables, check) {
+        let own = named.start.starter.and_then(own_variables);
+        let is_own = |name: &[u8]| own.is_some_and(|prefix| name.starts_with(prefix));
+        let changed = named.start.changed_variables.iter().filter(|(name, _)| !is_own(name));
+        match find_variable(changed, check) {
             Some(name) => Err(StartRefusalReason::Variable { name }),
             None => Ok(()),
         }

@@ -305,7 +305,10 @@ allow ls | bash > PYTHONPATH=x PAGER=x EDITOR=x ls | Judged ls
 # A listed program sets variables for its helpers, but not those of the loader.
 allow git | bash > git git commit > GIT_DIR=x GIT_CONFIG_PARAMETERS=x git git maintenance | Judged git
 allow git | bash > git git commit > LD_PRELOAD=x git git maintenance | git maintenance (LD_PRELOAD is set and may change what it runs, started by git)
-allow git | bash > git git x > sh sh -c x > GIT_SSH=x git git fetch | git fetch (GIT_SSH is set and may change what it runs, started by sh)
+# What they name is judged when it starts.
+allow git | bash > git git x > sh sh -c x > GIT_SSH=x git git fetch | Judged git
+allow git,make | bash > git git rebase > sh sh -c make > GIT_EXEC_PATH=/usr/lib/git-core make | Opens make
+allow git | bash > git git st > sh sh -c x > PAGER=pwn git git log | git log (PAGER is set and may change what it runs, started by sh)
 allow make | bash > make make > PYTHONSTARTUP=x python3.11 python3 | Opens python3
 "##;
 
