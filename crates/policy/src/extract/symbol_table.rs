@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::command::{Assignment, AssignmentScope, VariableValue};
+use crate::command::VariableValue;
 use crate::options::has_word;
 
 /// Variables that the shell sets to text from outside.
@@ -27,8 +27,6 @@ const PATH_VARIABLES: [&str; 4] = ["HOME", "PWD", "OLDPWD", "DIRSTACK"];
 pub(super) struct SymbolTable {
     values: HashMap<String, Vec<VariableValue>>,
     evaluated: Vec<String>,
-    /// Variables that an arithmetic expression may set.
-    set_in_arithmetic: Vec<String>,
     /// Functions that are certainly defined at this point of the text.
     functions: HashSet<String>,
     /// Functions that are defined anywhere in the text.
@@ -64,18 +62,12 @@ impl SymbolTable {
         self.evaluated.push(name.to_owned());
     }
 
-    /// Notes that arithmetic reads or sets this variable.
-    pub(super) fn note_in_arithmetic(&mut self, name: &str) {
-        self.note_evaluated(name);
-        self.set_in_arithmetic.push(name.to_owned());
-    }
-
     /// Notes that arithmetic reads this text. Returns `false` if the text itself contains code.
     pub(super) fn note_evaluated_text(&mut self, text: &str) -> bool {
         if may_contain_code(text) {
             return false;
         }
-        variable_names(text).for_each(|name| self.note_in_arithmetic(name));
+        variable_names(text).for_each(|name| self.note_evaluated(name));
         true
     }
 
@@ -239,15 +231,6 @@ impl SymbolTable {
             })
         };
         self.has_unknown_redirect && (self.has_address_word || value_may_be_address())
-    }
-
-    /// Returns an assignment for each variable that arithmetic may set.
-    pub(super) fn arithmetic_assignments(&self) -> impl Iterator<Item = Assignment> {
-        self.set_in_arithmetic.iter().map(|name| Assignment {
-            name: name.clone(),
-            value: VariableValue::Number,
-            scope: AssignmentScope::Shell,
-        })
     }
 }
 
