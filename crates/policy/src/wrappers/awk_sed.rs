@@ -160,6 +160,10 @@ pub(super) fn sed_effects(command: &SimpleCommand) -> Vec<Effect> {
     if scripts.is_empty() {
         scripts.extend(operands.into_iter().take(1));
     }
+    // The text of a command may go on in the next script.
+    if scripts.len() > 1 && scripts.iter().any(|script| script.text.ends_with('\\')) {
+        return unclear("sed", "a script that goes on in the next one");
+    }
     scripts.iter().flat_map(sed_script_effects).collect()
 }
 
@@ -198,10 +202,17 @@ impl SedReader<'_> {
                 }
                 'e' => {
                     let text = self.rest_of_line();
+                    if text.trim().is_empty() {
+                        return Err("the command e without its text");
+                    }
                     self.commands.push(text);
                 }
                 'a' | 'i' | 'c' => {
-                    if self.rest_of_line().ends_with('\\') && self.rest_of_line().contains('\\') {
+                    let line = self.rest_of_line();
+                    let is_continued = line.ends_with('\\');
+                    if is_continued && self.rest_of_line().contains('\\')
+                        || !is_continued && line.trim_end().ends_with('\\')
+                    {
                         return Err("a text of several lines");
                     }
                 }

@@ -18,7 +18,7 @@ const PROGRAMS: [(usize, &str); 2] = [
 ];
 
 /// Subcommands that run a command, by the number of words between their options and the command.
-const SUBCOMMANDS: [(&str, &str, usize); 11] = [
+const SUBCOMMANDS: [(&str, &str, usize); 8] = [
     ("docker podman nerdctl docker-compose podman-compose", "run create exec", 1),
     ("kubectl oc", "exec run debug rsh", 1),
     ("ip direnv rustup", "exec run", 1),
@@ -27,9 +27,6 @@ const SUBCOMMANDS: [(&str, &str, usize); 11] = [
     ("perf", "stat record trace sched lock mem kmem kvm", 0),
     ("npm", "exec exe ex x", 0),
     ("pnpm yarn", "exec dlx", 0),
-    ("gdb lldb", "--args", 0),
-    ("start-stop-daemon", "-x --exec", 0),
-    ("systemd-nspawn", "-D --directory", 1),
 ];
 
 /// Options whose value is the command, or a text with it.

@@ -37,7 +37,7 @@ pub(crate) fn command_effects(command: &SimpleCommand) -> Vec<Effect> {
 // Programs with options that run another program.
 
 /// Programs with options that run a command line, and options with a value that is not followed.
-const PROGRAMS: [(&str, &str, &str); 17] = [
+const PROGRAMS: [(&str, &str, &str); 18] = [
     (
         "tar gtar bsdtar",
         "-I --use-compress-program --to-command --checkpoint-action=exec",
@@ -58,6 +58,7 @@ const PROGRAMS: [(&str, &str, &str); 17] = [
     ("sdiff diff3", "--diff-program", ""),
     ("install", "--strip-program", ""),
     ("nix-shell", "--run --command", ""),
+    ("gdb lldb", "", "-ex -x -o -s --args --eval-command --command --init-command"),
     ("psql mysql mariadb sqlite3 dc", "", ""),
 ];
 
