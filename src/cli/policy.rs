@@ -95,6 +95,21 @@ impl PolicyJudge<'_> {
         Explanation { decision, ..explained }
     }
 
+    fn as_text(&self, explanation: &Explanation) -> String {
+        let mut text = String::new();
+        for finding in &explanation.commands {
+            text.push_str(&format_command(finding));
+        }
+        let has_list = self.rules.policy.allow.is_some();
+        if let Some(doubt) = explanation.uncertain.as_ref().filter(|_| !has_list) {
+            text.push_str(&format!("uncertain: {doubt}\n"));
+        }
+        let is_refused = matches!(explanation.decision, PolicyDecision::Deny(_));
+        let judged =
+            if has_list && !is_refused { "; each program is judged as it starts" } else { "" };
+        text + &format!("→ {}{judged}\n", format_reason(&explanation.decision))
+    }
+
     /// Refuses a text that plainly runs a program that is not listed. A certain refusal stays.
     fn with_early_refusal(&self, text: &str, decision: PolicyDecision) -> PolicyDecision {
         if matches!(decision, PolicyDecision::Deny(_)) {
@@ -231,7 +246,7 @@ fn explain_all(
         }
         (true, text) => writeln!(out, "{}", as_json(&judge.explain(text)))?,
         (false, text) => {
-            let explained = as_text(&judge.explain(text));
+            let explained = judge.as_text(&judge.explain(text));
             write!(out, "{}", wrap_text(&explained, read_width(&io::stdout())))?;
         }
     }
@@ -242,17 +257,6 @@ fn as_json(explanation: &Explanation) -> Value {
     let programs: Vec<&str> =
         explanation.commands.iter().map(|finding| finding.program.as_str()).collect();
     json!({ "programs": programs, "uncertain": explanation.uncertain })
-}
-
-fn as_text(explanation: &Explanation) -> String {
-    let mut text = String::new();
-    for finding in &explanation.commands {
-        text.push_str(&format_command(finding));
-    }
-    if let Some(doubt) = &explanation.uncertain {
-        text.push_str(&format!("uncertain: {doubt}\n"));
-    }
-    text + &format!("→ {}\n", format_reason(&explanation.decision))
 }
 
 fn format_command(finding: &ExplainedCommand) -> String {
@@ -272,7 +276,7 @@ fn format_rule_outcome(outcome: &RuleOutcome) -> String {
         }
         RuleOutcome::Allowed(rule) => format!("allowed by \"{}\" ({})", rule.text, rule.location),
         RuleOutcome::Asks(rule) => format!("asks by \"{}\" ({})", rule.text, rule.location),
-        RuleOutcome::NotListed => "not on the allow list".to_owned(),
+        RuleOutcome::NotListed => "not on the allow list: judged as it starts".to_owned(),
         RuleOutcome::NoRule => "no rule mentions it".to_owned(),
     }
 }

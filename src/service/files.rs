@@ -31,7 +31,8 @@ use super::submission::CallerContext;
 use super::tenant_client::TenantClient;
 use crate::confinement::{GrantedConfinement, SandboxProfile};
 use crate::outcome::StartError;
-use crate::policy::{Policy, PolicyEvaluation, PolicyRequest, RequestedCommand};
+use crate::policy::rules::{PolicyRule, matches_wildcard};
+use crate::policy::{Policy, PolicyEvaluation, PolicyRefusal, PolicyRequest, RequestedCommand};
 use crate::process::OpenedDir;
 use crate::spec::DEFAULT_LANE;
 
@@ -60,7 +61,13 @@ impl TenantClient {
     /// If a rule forbids it, or the path cannot be that of a regular file.
     pub async fn write_file(&self, path: &str, content: String) -> Result<WriteOutcome, FileError> {
         let act = move |path: &RootedPath| replace_file(path, content.as_bytes());
-        self.with_file("write_file", path, Self::check_writable, act).await
+        self.with_file(WRITE_FILE, path, Self::check_writable, act).await
+    }
+
+    /// `false` for a tool that reads or writes files if there is an allow list that does not name it.
+    #[must_use]
+    pub fn offers_file_tool(&self, tool: &str) -> bool {
+        is_file_tool_listed(&self.service.admission.rules().policy, tool)
     }
 
     /// Lists at most `max_entries` entries of the working directory or of a directory below it.
@@ -137,6 +144,19 @@ impl TenantClient {
     }
 }
 
+/// The names of the tools that read and write files.
+const READ_FILE: &str = "read_file";
+const WRITE_FILE: &str = "write_file";
+
+/// `true` if a file tool may be used beside the allow list, if there is one.
+fn is_file_tool_listed(policy: &Policy, tool: &str) -> bool {
+    let names_it = |rule: &PolicyRule| matches_wildcard(rule.text(), tool);
+    match (&policy.allow, tool) {
+        (Some(allow), READ_FILE | WRITE_FILE) => allow.iter().any(names_it),
+        (Some(_) | None, _) => true,
+    }
+}
+
 /// Returns the path with its symbolic links followed, as far as it exists.
 fn resolve_links(path: &Path) -> PathBuf {
     if let Ok(canonical) = path.canonicalize() {
@@ -165,9 +185,9 @@ struct FileCall<'a> {
 
 /// Admits a file call or refuses it; either way the decision is written to the audit log first.
 ///
-/// Deny and ask rules apply, and so does `check`. The allow list does not: it is about programs, and no
-/// program is started. Returns the working directory that was checked, opened. Call it on a thread of
-/// the runtime that may block.
+/// Deny and ask rules apply, and so does `check`. Beside an allow list, the list must name a tool that reads
+/// or writes files. Returns the working directory that was checked, opened. Call it on a thread of the
+/// runtime that may block.
 fn admit_call(
     admission: &AdmissionControl,
     FileCall { tool, path }: FileCall<'_>,
@@ -175,9 +195,9 @@ fn admit_call(
     caller: &CallerContext,
     check: impl FnOnce(&Path) -> Result<(), AdmissionError>,
 ) -> Result<OpenedDir, AdmissionError> {
-    let rules = (*admission.rules()).clone();
-    let policy = Policy { allow: None, ..rules.policy };
-    let rules = AdmissionRules { policy, ..rules };
+    let all_rules = admission.rules();
+    let policy = Policy { allow: None, ..all_rules.policy.clone() };
+    let rules = AdmissionRules { policy, ..(*all_rules).clone() };
     let decided = open_allowed_dir(&admission.host, &rules, caller.tenant, cwd).and_then(|root| {
         check(root.path())?;
         let request = PolicyRequest {
@@ -189,6 +209,10 @@ fn admit_call(
         };
         let reading = PolicyEvaluation::new(&rules.policy, &request);
         let grant = decide(&reading, rules.policy.uncertain, None)?;
+        if !is_file_tool_listed(&all_rules.policy, tool) {
+            let command = tool.to_owned();
+            return Err(AdmissionError::ByPolicy(PolicyRefusal::NotAllowed { command }));
+        }
         Ok((root, grant))
     });
     let command = format!("{tool} {path}");

@@ -209,7 +209,12 @@ impl Gate {
 
     /// Returns the reason for refusing a program that no rule allows.
     fn explain_unlisted(&self, named: &NamedStart<'_>) -> StartRefusalReason {
-        let path = &named.start.named_file().path;
+        let file = named.start.named_file();
+        if let FileMatch::Known(_) = self.files.find(file) {
+            // It is the program that its name stands for.
+            return StartRefusalReason::NotListed;
+        }
+        let path = &file.path;
         let called = named.start.argv.first().map(|word| String::from_utf8_lossy(word));
         let names = [file_name(path), called.map_or_else(String::new, |it| base_name(&it).into())];
         let listed = self

@@ -167,11 +167,11 @@ allow find | bash > find find . > touch touch pwned | touch pwned (not on the al
 allow ls | bash > touch touch pwned | touch pwned (not on the allow list, started by bash)
 allow ls | touch touch pwned | touch pwned (not on the allow list)
 # A copy, a link and another name for it.
-allow git | bash > /w/git git status | git status (/w/git is not the listed /usr/bin/git, started by bash)
-allow git | bash > /w/x git status | git status (/w/x is not the listed /usr/bin/git, started by bash)
-allow ls | bash > touch ls pwned | ls pwned (/usr/bin/touch is not the listed /usr/bin/ls, started by bash)
+allow git | bash > /w/git git status | git status (/w/git is not the listed /usr/bin/git; a rule with its path allows it, started by bash)
+allow git | bash > /w/x git status | git status (/w/x is not the listed /usr/bin/git; a rule with its path allows it, started by bash)
+allow ls | bash > touch ls pwned | ls pwned (not on the allow list, started by bash)
 allow ls | bash > /w/sh sh -c x | sh -c x (not on the allow list, started by bash)
-allow ls | bash > /lib64/ld-linux.so.2 ls /w/x | ls /w/x (/lib64/ld-linux.so.2 is not the listed /usr/bin/ls, started by bash)
+allow ls | bash > /lib64/ld-linux.so.2 ls /w/x | ls /w/x (/lib64/ld-linux.so.2 is not the listed /usr/bin/ls; a rule with its path allows it, started by bash)
 # A changed or replaced file.
 allow ls | bash > !/usr/bin/ls ls | ls (changed since the rules were read; `shellyard config reload` accepts it, started by bash)
 allow ls | bash > %/usr/bin/ls ls | ls (changed since the rules were read; `shellyard config reload` accepts it, started by bash)
@@ -197,7 +197,7 @@ allow tar | bash > tar tar cf x > sh sh -c x > touch touch pwned | touch pwned (
 allow vim | bash > vim.basic vim > bash bash > touch touch x | touch x (not on the allow list, started by bash)
 # Scripts that no rule names, also with the name of a listed program.
 allow ls | bash > /w/x.sh #!/usr/bin/bash ./x.sh | ./x.sh (not on the allow list, started by bash)
-allow git | bash > /w/git #!/usr/bin/bash git | git (/w/git is not the listed /usr/bin/git, started by bash)
+allow git | bash > /w/git #!/usr/bin/bash git | git (/w/git is not the listed /usr/bin/git; a rule with its path allows it, started by bash)
 allow git | bash > git git commit > /w/.git/hooks/pre-commit #!/usr/bin/dash .git/hooks/pre-commit | .git/hooks/pre-commit (not on the allow list, started by git)
 # A path rule means its file.
 allow ./build.sh | bash > /w/sub/build.sh ./build.sh | ./build.sh (not on the allow list, started by bash)

@@ -90,12 +90,14 @@ pub(super) fn find_variable<'v>(
     })
 }
 
-/// Returns the beginning of the names of variables that a program sets for what it starts, and that name
+/// Returns the beginning of the names of variables that a program sets for what it starts. Those of git name
 /// only programs, which are judged themselves.
 pub(super) fn own_variables(starter: &RunningProgram) -> Option<&'static [u8]> {
-    match starter.helpers_of.as_deref() {
-        Some("git") => Some(b"GIT_"),
-        Some(_) | None => None,
+    match (starter.name.as_str(), starter.helpers_of.as_deref()) {
+        (_, Some("git")) => Some(b"GIT_"),
+        // Its library is loaded by the program that it becomes. It would not have started with another one.
+        ("stdbuf", _) => Some(b"LD_PRELOAD"),
+        _ => None,
     }
 }
 
