@@ -1,8 +1,8 @@
-//! The effects of programs and builtins that run others, or that evaluate text.
+//! The effects of programs and builtins that run others, or that evaluate text, for deny and ask rules.
 //!
-//! There is a table for each kind of program. Options that take a value must be known, because
-//! otherwise the command after them cannot be found; an unknown option of such a program is
-//! uncertain. Scripts, interpreters and build tools are judged by their name only.
+//! Everyday wrappers (`env`, `sudo`, `timeout`) are read by their options; an unknown option is
+//! uncertain. Behind the options of other wrappers (`loose`) each word that may start the command
+//! counts as one. Scripts, interpreters and build tools are judged by their name only.
 
 mod awk_sed;
 mod builtins;
