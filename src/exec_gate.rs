@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use serde::Deserialize;
 
-use crate::ids::JobId;
+use crate::ids::{JobId, TenantId};
 use crate::output::redaction::Redactor;
 use crate::policy::Policy;
 use crate::policy::command::ShellSyntax;
@@ -22,9 +22,9 @@ use crate::policy::gate::{
     StartRefusal, StartRefusalReason, StartedFile, find_env_interpreter,
 };
 use crate::process::{GateSupport, Host, JobUser, find_known_files, resolve_rule_path};
-use crate::spec::JobSpec;
+use crate::spec::{DEFAULT_LANE, JobSpec};
 use crate::telemetry::audit::{AuditDecision, AuditLog, DecisionEntry};
-use crate::telemetry::events;
+use crate::telemetry::{GateLabel, events};
 
 /// The search path of jobs that have none.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -66,6 +66,23 @@ pub enum GateLevel {
     Unavailable { why: String },
 }
 
+impl GateSettings {
+    fn select_rules(&self, tenant: &str, lane: &str, directory: &Path) -> Option<GateRules> {
+        let scope = GateScope { tenant, lane, directory, opens: &self.opens };
+        self.policy.gate_rules(&scope, &follow_links).filter(|rules| rules.allow.is_some())
+    }
+
+    /// Returns the first program of a text that is plainly not listed for the tenant `local` in the default
+    /// lane, with programs looked up along this path now.
+    #[must_use]
+    pub fn find_plainly_unlisted(&self, text: &str, path: Option<&OsStr>) -> Option<StartRefusal> {
+        let tenant = TenantId::LOCAL.name();
+        let mut rules = self.select_rules(tenant, DEFAULT_LANE, &self.directory)?;
+        rules.files = find_files(&rules.lookup(), path.unwrap_or(OsStr::new(DEFAULT_PATH)));
+        find_plainly_unlisted(rules, text, self.policy.shell, path)
+    }
+}
+
 /// Gives each job its gate.
 #[derive(Debug)]
 pub struct ExecGate {
@@ -103,6 +120,21 @@ impl ExecGate {
     pub fn replace_settings(&self, settings: GateSettings) {
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
         lock(&self.known).clear();
+        self.report_level();
+    }
+
+    /// Reports the level for jobs of the server's user. Probes the host if an allow list is set.
+    pub fn report_level(&self) {
+        if self.settings().policy.allow.is_none() {
+            return events::exec_gate_set(GateLabel::Unused, None);
+        }
+        match self.level(None) {
+            GateLevel::Gate => events::exec_gate_set(GateLabel::Gate, None),
+            GateLevel::Text { why } => events::exec_gate_set(GateLabel::Text, Some(&why)),
+            GateLevel::Unavailable { why } => {
+                events::exec_gate_set(GateLabel::Unavailable, Some(&why));
+            }
+        }
     }
 
     /// Returns the level for jobs of this user. Probes the host the first time; blocks meanwhile.
@@ -143,16 +175,9 @@ impl ExecGate {
     /// Returns the rules that apply to a job, with those that ask.
     fn select_rules(&self, spec: &JobSpec, path: Option<&OsStr>) -> Option<GateRules> {
         let settings = self.settings();
-        settings.policy.allow.as_ref()?;
         let area = spec.area.as_deref();
-        let scope = GateScope {
-            tenant: spec.tenant.name(),
-            lane: &spec.lane,
-            directory: area.map_or(&settings.directory, |area| &area.workspace),
-            opens: &settings.opens,
-        };
-        let mut rules = settings.policy.gate_rules(&scope, &follow_links)?;
-        rules.allow.as_ref()?;
+        let directory = area.map_or(&settings.directory, |area| &area.workspace);
+        let mut rules = settings.select_rules(spec.tenant.name(), &spec.lane, directory)?;
         rules.files = self.known_files(rules.lookup(), path).to_vec();
         rules.given = spec.env.iter().map(|(name, _)| name.clone()).collect();
         Some(rules)
@@ -167,15 +192,7 @@ impl ExecGate {
         path: Option<&OsStr>,
     ) -> Option<StartRefusal> {
         let rules = self.select_rules(spec, path)?;
-        let path = path.unwrap_or(OsStr::new(DEFAULT_PATH));
-        let find_file = |name: &str| {
-            let KnownFile { path, device, inode, changed, .. } =
-                find_known_files([name], path).into_iter().next()?;
-            Some(StartedFile { path, device, inode, changed })
-        };
-        // Rules that do not compile were refused when the settings were read.
-        let gate = Gate::new(rules).ok()?;
-        gate.find_plainly_unlisted(&spec.program.shell_text(), shell, &find_file)
+        find_plainly_unlisted(rules, &spec.program.shell_text(), shell, path)
     }
 
     /// Judges a job by its text, on a host without a gate.
@@ -228,6 +245,23 @@ impl ExecGate {
 
 fn user_of(spec: &JobSpec) -> Option<&JobUser> {
     spec.area.as_ref()?.user.as_ref()
+}
+
+fn find_plainly_unlisted(
+    rules: GateRules,
+    text: &str,
+    shell: ShellSyntax,
+    path: Option<&OsStr>,
+) -> Option<StartRefusal> {
+    let path = path.unwrap_or(OsStr::new(DEFAULT_PATH));
+    let find_file = |name: &str| {
+        let KnownFile { path, device, inode, changed, .. } =
+            find_known_files([name], path).into_iter().next()?;
+        Some(StartedFile { path, device, inode, changed })
+    };
+    // Rules that do not compile were refused when the settings were read.
+    let gate = Gate::new(rules).ok()?;
+    gate.find_plainly_unlisted(text, shell, &find_file)
 }
 
 /// Looks up the files that names stand for, and the interpreters of those that are scripts.

@@ -341,7 +341,10 @@ fn default_cwd(settings: &Settings) -> Result<PathBuf, AppError> {
 }
 
 /// Returns the settings of the exec gate, beside these rules.
-fn gate_settings(loaded: &Loaded, rules: &AdmissionRules) -> Result<GateSettings, AppError> {
+pub(super) fn gate_settings(
+    loaded: &Loaded,
+    rules: &AdmissionRules,
+) -> Result<GateSettings, AppError> {
     let policy = &loaded.settings.policy;
     Ok(GateSettings {
         policy: rules.policy.clone(),

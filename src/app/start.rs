@@ -328,8 +328,11 @@ impl Startup {
 
     fn run_policy(&self, command: &cli::PolicyCommand) -> Result<u8, AppError> {
         let loaded = self.load()?;
-        let policy = rules::admission_rules(&loaded, &loaded.settings.job.shell)?.policy;
-        Ok(cli::policy::run(command, &policy))
+        let rules = rules::admission_rules(&loaded, &loaded.settings.job.shell)?;
+        let rules = module_settings::gate_settings(&loaded, &rules)?;
+        let environment = rules::job_environment(&loaded, &self.sources.environment)?;
+        let path = environment.kept.iter().find(|(name, _)| name == "PATH");
+        Ok(cli::policy::run(command, &rules, path.map(|(_, path)| path.as_os_str())))
     }
 
     fn run_token(&self, command: &cli::TokenCommand) -> Result<u8, AppError> {

@@ -17,10 +17,10 @@ use crate::confinement::{GrantedConfinement, ResourceLimits};
 use crate::environment::{DroppedVariable, JobEnvironment};
 use crate::output::SpillDir;
 use crate::private_files::{SPILL_CHECK_TIMEOUT, run_with_timeout};
-use crate::process::Host;
 use crate::process::cgroup::Delegation;
 use crate::process::load::PressureError;
 use crate::process::shell::{DESKTOP_PATH, ShellChoice, bash_path, is_on_path, read_login_path};
+use crate::process::{GateSupport, Host};
 use crate::service::{ConfinementRules, ConfinementTerms, PressureLevels, SandboxSupport};
 use crate::setting_values::format_size;
 use crate::supervisor::read_pressure;
@@ -100,6 +100,7 @@ fn run_checks(input: &DoctorInput<'_>) -> Vec<DoctorFinding> {
     // The check has created a cgroup.
     input.host.cgroups().clean_up();
     findings.push(check_confinement(confinement_rules));
+    findings.push(check_gate(input.host));
     findings.push(check_traces(*collector));
     findings.extend(check_tenants(&input.sharing_root));
     findings
@@ -517,6 +518,17 @@ fn check_cgroup(cgroup: &Delegation) -> DoctorFinding {
             let detail = format!("{cgroup}; a watchdog bounds memory, CPU time and processes");
             DoctorFinding::warn(NAME, detail, fix)
         }
+    }
+}
+
+/// Checks whether an allow list can be enforced at the start of each program.
+fn check_gate(host: &Host) -> DoctorFinding {
+    const NAME: &str = "exec gate";
+    const FIX: &str = "run the server where jobs may use seccomp notifications and ptrace; until then an \
+                       allow list accepts plain words alone (policy.enforce)";
+    match GateSupport::new(host.keeper().clone(), None).check() {
+        Ok(()) => DoctorFinding::ok(NAME, "an allow list judges each program as it starts"),
+        Err(why) => DoctorFinding::warn(NAME, why, FIX),
     }
 }
 

@@ -1,5 +1,6 @@
 //! `policy`: the decision of the rules on a command, without running it.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, BufRead, Write};
 use std::path::{Path, PathBuf};
@@ -10,10 +11,11 @@ use serde_json::{Value, json};
 
 use super::terminal::{self, read_width};
 use super::text_layout::wrap_text;
+use crate::exec_gate::GateSettings;
 use crate::policy::rules::{self, RuleError, RuleReference};
 use crate::policy::{
-    AllowCheck, ExplainedCommand, Explanation, Policy, PolicyDecision, PolicyRequest,
-    RequestedCommand, RuleOutcome, decide, explain,
+    AllowCheck, ExplainedCommand, Explanation, Policy, PolicyDecision, PolicyRefusal,
+    PolicyRequest, RequestedCommand, RuleOutcome, decide, explain,
 };
 
 /// Arguments of the `policy` verb.
@@ -63,16 +65,46 @@ pub struct PolicyExplainFlags {
 /// Runs the `policy` verb and returns the exit code: 0, 1 if a command may not run or a decision
 /// differs from the recorded one, or 2 if the input could not be read.
 #[must_use]
-pub fn run(command: &PolicyCommand, policy: &Policy) -> u8 {
+pub fn run(command: &PolicyCommand, rules: &GateSettings, path: Option<&OsStr>) -> u8 {
+    let judge = &PolicyJudge { rules, path };
     let mut out = io::stdout().lock();
     let answered = match &command.verb {
-        PolicyVerb::Test(flags) => test(flags, policy, &mut out),
-        PolicyVerb::Explain(flags) => explain_all(flags, policy, &mut out),
+        PolicyVerb::Test(flags) => test(flags, judge, &mut out),
+        PolicyVerb::Explain(flags) => explain_all(flags, judge, &mut out),
     };
     answered.unwrap_or_else(|error| {
         terminal::print_message(&error.to_string());
         2
     })
+}
+
+/// The rules, and the programs of this host that they name.
+struct PolicyJudge<'r> {
+    rules: &'r GateSettings,
+    path: Option<&'r OsStr>,
+}
+
+impl PolicyJudge<'_> {
+    fn decide(&self, text: &str, cwd: &str) -> PolicyDecision {
+        self.with_early_refusal(text, decide(&self.rules.policy, &request(text, cwd)))
+    }
+
+    fn explain(&self, text: &str, cwd: &str) -> Explanation {
+        let explained = explain(&self.rules.policy, &request(text, cwd));
+        let decision = self.with_early_refusal(text, explained.decision);
+        Explanation { decision, ..explained }
+    }
+
+    /// Refuses a text that plainly runs a program that is not listed. A certain refusal stays.
+    fn with_early_refusal(&self, text: &str, decision: PolicyDecision) -> PolicyDecision {
+        if matches!(decision, PolicyDecision::Deny(_)) {
+            return decision;
+        }
+        match self.rules.find_plainly_unlisted(text, self.path) {
+            Some(refusal) => PolicyDecision::Deny(PolicyRefusal::not_allowed(&refusal)),
+            None => decision,
+        }
+    }
 }
 
 /// Returns a request for this text, of the tenant `local` in the default lane.
@@ -85,7 +117,7 @@ fn request<'t>(text: &'t str, cwd: &'t str) -> PolicyRequest<'t> {
         tenant: "local",
         lane: "default",
         shell: None,
-        allow_check: AllowCheck::ByText,
+        allow_check: AllowCheck::AtStart,
     }
 }
 
@@ -115,12 +147,12 @@ fn format_reason(decision: &PolicyDecision) -> String {
     }
 }
 
-fn test(flags: &PolicyTestFlags, policy: &Policy, out: &mut impl Write) -> io::Result<u8> {
+fn test(flags: &PolicyTestFlags, judge: &PolicyJudge<'_>, out: &mut impl Write) -> io::Result<u8> {
     if let Some(file) = &flags.cases {
-        return test_cases(file, out);
+        return test_cases(file, judge, out);
     }
     let command = flags.command.as_deref().unwrap_or_default();
-    let decision = decide(policy, &request(command, &current_directory()));
+    let decision = judge.decide(command, &current_directory());
     if flags.json {
         let answer =
             json!({ "decision": decision_word(&decision), "reason": format_reason(&decision) });
@@ -142,13 +174,13 @@ struct RecordedDecision {
     expected: String,
 }
 
-fn test_cases(file: &Path, out: &mut impl Write) -> io::Result<u8> {
+fn test_cases(file: &Path, judge: &PolicyJudge<'_>, out: &mut impl Write) -> io::Result<u8> {
     let text = fs::read_to_string(file)
         .map_err(|error| io::Error::other(format!("cannot read {}: {error}", file.display())))?;
     let mut passed = 0;
     let mut failed = 0;
     for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
-        match check_case(line) {
+        match check_case(line, judge) {
             Ok(()) => passed += 1,
             Err(difference) => {
                 failed += 1;
@@ -162,10 +194,10 @@ fn test_cases(file: &Path, out: &mut impl Write) -> io::Result<u8> {
 
 /// Compares the decision with the recorded one; the error is the difference, or the reason why the
 /// line is not a recorded decision.
-fn check_case(line: &str) -> Result<(), String> {
+fn check_case(line: &str, judge: &PolicyJudge<'_>) -> Result<(), String> {
     let case: RecordedDecision =
         serde_json::from_str(line).map_err(|error| format!("not a recorded decision: {error}"))?;
-    let decision = decide_case(&case).map_err(|error| error.to_string())?;
+    let decision = decide_case(&case, judge).map_err(|error| error.to_string())?;
     if decision_word(&decision) == case.expected {
         return Ok(());
     }
@@ -173,7 +205,10 @@ fn check_case(line: &str) -> Result<(), String> {
     Err(format!("{command:?}: expected {expected}, {}", format_reason(&decision)))
 }
 
-fn decide_case(case: &RecordedDecision) -> Result<PolicyDecision, RuleError> {
+fn decide_case(
+    case: &RecordedDecision,
+    judge: &PolicyJudge<'_>,
+) -> Result<PolicyDecision, RuleError> {
     let texts = |list: &[String]| list.to_vec();
     let allow = texts(&case.allow);
     let deny = texts(&case.deny);
@@ -183,12 +218,13 @@ fn decide_case(case: &RecordedDecision) -> Result<PolicyDecision, RuleError> {
         deny: rules::parse_patterns("deny", deny.iter().map(String::as_str))?,
         ..Policy::default()
     };
-    Ok(decide(&policy, &request(&case.command, "/workspace")))
+    let rules = &GateSettings { policy, ..judge.rules.clone() };
+    Ok(PolicyJudge { rules, ..*judge }.decide(&case.command, "/workspace"))
 }
 
 fn explain_all(
     flags: &PolicyExplainFlags,
-    policy: &Policy,
+    judge: &PolicyJudge<'_>,
     out: &mut impl Write,
 ) -> io::Result<u8> {
     let cwd = current_directory();
@@ -198,12 +234,12 @@ fn explain_all(
                 let text: String = serde_json::from_str(&line?).map_err(|error| {
                     io::Error::other(format!("each line must be one JSON string: {error}"))
                 })?;
-                writeln!(out, "{}", as_json(&explain(policy, &request(&text, &cwd))))?;
+                writeln!(out, "{}", as_json(&judge.explain(&text, &cwd)))?;
             }
         }
-        (true, text) => writeln!(out, "{}", as_json(&explain(policy, &request(text, &cwd))))?,
+        (true, text) => writeln!(out, "{}", as_json(&judge.explain(text, &cwd)))?,
         (false, text) => {
-            let explained = as_text(&explain(policy, &request(text, &cwd)));
+            let explained = as_text(&judge.explain(text, &cwd));
             write!(out, "{}", wrap_text(&explained, read_width(&io::stdout())))?;
         }
     }

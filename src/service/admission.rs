@@ -16,7 +16,7 @@ use crate::ids::{JobId, TenantId};
 use crate::job::{JobVariables, SharedJobSettings};
 use crate::outcome::{Outcome, StartError};
 use crate::output::redaction::Redactor;
-use crate::policy::gate::{PlainRequest, PlainWordsError, StartRefusal, StartRefusalReason};
+use crate::policy::gate::{PlainRequest, PlainWordsError, StartRefusalReason};
 use crate::policy::rules::{AllowedDirectories, PLAIN_LOCALES, RuleReference};
 use crate::policy::{
     self, AllowCheck, OnUncertain, Policy, PolicyDecision, PolicyEvaluation, PolicyRefusal,
@@ -251,7 +251,9 @@ impl AdmissionControl {
         block_in_place(|| match self.gate.level(user) {
             GateLevel::Gate => match self.gate.find_plainly_unlisted(spec, shell, path) {
                 None => Ok(()),
-                Some(refusal) => Err(not_allowed(&refusal)),
+                Some(refusal) => {
+                    Err(AdmissionError::ByPolicy(PolicyRefusal::not_allowed(&refusal)))
+                }
             },
             GateLevel::Text { why } => {
                 let bytes = |(name, value): &(String, String)| {
@@ -265,7 +267,7 @@ impl AdmissionControl {
                     PlainWordsError::Start(refusal)
                         if refusal.why == StartRefusalReason::NotListed =>
                     {
-                        not_allowed(&refusal)
+                        AdmissionError::ByPolicy(PolicyRefusal::not_allowed(&refusal))
                     }
                     error => AdmissionError::NotPlain { error, why },
                 })
@@ -395,12 +397,6 @@ fn mask_outcome(outcome: Outcome, redactor: &Redactor) -> Outcome {
         | Outcome::Limit { .. }
         | Outcome::Lost { .. } => outcome,
     }
-}
-
-/// Names the program that is not listed.
-fn not_allowed(refusal: &StartRefusal) -> AdmissionError {
-    let command = refusal.command.split(' ').next().unwrap_or_default().to_owned();
-    AdmissionError::ByPolicy(PolicyRefusal::NotAllowed { command })
 }
 
 /// The result of a successful admission.

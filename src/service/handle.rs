@@ -20,6 +20,7 @@ use super::output::OutputDownloads;
 use super::restore::{JobNumbers, PreviousServer, restore_jobs};
 use super::submission::{CallerContext, CallerIdentity, SubmissionDefaults};
 use super::tenant_client::TenantClient;
+use crate::block_in_place;
 use crate::confinement::SandboxPaths;
 use crate::exec_gate::GateSettings;
 use crate::ids::{CallerSession, JobId, TenantId};
@@ -122,6 +123,7 @@ impl JobService {
         let job_numbers = Arc::new(JobNumbers::open(numbers, &previous.jobs.numbers));
         let approvals = Approvals::restore(job.journal.clone(), recorded);
         let admission = Arc::new(AdmissionControl::new(rules, audit, approvals, &job));
+        block_in_place(|| job.gate.report_level());
         // Last of all: dropping the processes ends their trees; after an error above the keeper tries
         // again.
         let processes = job.host.take_kept_processes();

@@ -38,6 +38,8 @@ pub mod key {
     pub const RESOURCE: &str = "resource";
     /// The kind of an actor.
     pub const ACTOR: &str = "actor";
+    /// The level at which an allow list is enforced.
+    pub const LEVEL: &str = "level";
     /// The lane of the queue.
     pub const LANE: &str = "lane";
     /// The tenant that owns the jobs.
@@ -155,6 +157,20 @@ words! {
         CannotAsk = "cannot_ask",
         /// The answer fits no open question, or a question about another run.
         NotAsked = "not_asked",
+    }
+}
+
+words! {
+    /// The level at which the allow list is enforced for jobs of the server's user.
+    pub enum GateLabel {
+        /// Each start of a program is judged.
+        Gate = "gate",
+        /// The text of a command decides.
+        Text = "text",
+        /// Nothing runs, because the settings require a gate that the host cannot have.
+        Unavailable = "unavailable",
+        /// No allow list is set.
+        Unused = "unused",
     }
 }
 

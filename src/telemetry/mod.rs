@@ -28,7 +28,7 @@ pub use exporter::{
     Exporter, LaneStats, QueueGauges, QueueStats, SeriesNames, TenantStats, UsageAndLimit,
 };
 pub use labels::{
-    ActorKind, ApprovalStep, ErrorType, FreedReason, HostResource, HttpRefusalReason,
+    ActorKind, ApprovalStep, ErrorType, FreedReason, GateLabel, HostResource, HttpRefusalReason,
     RejectionReason, Transport, WaitReason,
 };
 pub use logging::{LogFilter, LogFilterStatus};

@@ -13,8 +13,8 @@ use crate::outcome::{JobFault, LimitKind, Outcome};
 use crate::output::{DropReason, SpillOperation, Tier};
 use crate::telemetry::labels::{
     ARCHES, ActorKind, ApprovalStep, CONFINEMENT_BACKENDS, CONFINEMENT_PROFILES, CallClass,
-    ErrorType, FreedReason, HostResource, HttpRefusalReason, OTHER, PROFILES, RejectionReason,
-    STREAMS, TOOL_CALL, Transport, VERSIONS, WaitReason, YES_OR_NO, key,
+    ErrorType, FreedReason, GateLabel, HostResource, HttpRefusalReason, OTHER, PROFILES,
+    RejectionReason, STREAMS, TOOL_CALL, Transport, VERSIONS, WaitReason, YES_OR_NO, key,
 };
 
 /// A label key and all its values.
@@ -290,6 +290,8 @@ family! {
     Counter REJECTED = "shellyard_jobs_rejected_total" by REASON: RejectionReason::WORDS;
     /// Steps of approvals: commands that a rule asks about, and the answers.
     Counter APPROVALS = "shellyard_approvals_total" by STEP: ApprovalStep::WORDS;
+    /// 1 at the level at which the allow list is enforced for jobs of the server's user, else 0.
+    Gauge EXEC_GATE_INFO = "shellyard_exec_gate_info" by LEVEL: GateLabel::WORDS;
     /// Starts of programs in jobs with an allow list that the exec gate judged.
     Counter STARTS_JUDGED = "shellyard_program_starts_judged_total";
     /// Starts of programs that the exec gate refused.

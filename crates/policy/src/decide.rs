@@ -10,6 +10,7 @@ use super::command::{
     UncertainReason, Uncertainty, VariableValue, Word,
 };
 use super::extract::{extract, extract_call};
+use super::gate::StartRefusal;
 use super::matching::{SafeVariables, WriteCheck, leaves_workspace};
 use super::rules::{ListKind, PolicyRule, RuleMatch, RuleReference};
 use super::strict::{Context, Proof, prove_call, prove_text};
@@ -163,6 +164,13 @@ pub enum PolicyRefusal {
 }
 
 impl PolicyRefusal {
+    /// Returns the refusal of a program that a gate would not let start.
+    #[must_use]
+    pub fn not_allowed(start: &StartRefusal) -> Self {
+        let command = start.command.split(' ').next().unwrap_or_default().to_owned();
+        Self::NotAllowed { command }
+    }
+
     /// Returns the message of the refusal without the advice at its end.
     #[must_use]
     pub fn reason(&self) -> String {

@@ -12,7 +12,9 @@ use crate::outcome::{JobEnding, JobFault, LimitKind, Outcome, ResourceUsage};
 use crate::output::DropReason;
 use crate::spec::Stream;
 use crate::telemetry::exporter;
-use crate::telemetry::labels::{ApprovalStep, FreedReason, MERGED, RejectionReason, key};
+use crate::telemetry::labels::{
+    ApprovalStep, FreedReason, GateLabel, MERGED, RejectionReason, key,
+};
 use crate::telemetry::logging::DOCUMENTED_TARGET;
 use crate::telemetry::names::{Counter, jobs, journal, output, report_labels, tenants};
 
@@ -95,6 +97,18 @@ pub fn job_rejected(tenant: TenantId, reason: RejectionReason) {
 pub fn approval_step(tenant: TenantId, step: ApprovalStep) {
     tracing::info!(%tenant, step = step.word(), "approval step");
     jobs::APPROVALS.with_label((key::STEP, step.word())).increment(1);
+}
+
+/// The allow list is enforced at this level from now on; `why` says why it is not a gate.
+pub fn exec_gate_set(level: GateLabel, why: Option<&str>) {
+    match why {
+        Some(why) => tracing::warn!(level = level.word(), why, "no exec gate"),
+        None => tracing::debug!(level = level.word(), "exec gate"),
+    }
+    for word in GateLabel::WORDS {
+        let is_current = if word == level.word() { 1.0 } else { 0.0 };
+        jobs::EXEC_GATE_INFO.with_label((key::LEVEL, word)).set(is_current);
+    }
 }
 
 /// The exec gate has judged this many starts of programs, and refused this many of them.
