@@ -4,9 +4,7 @@ use std::hint::black_box;
 
 use criterion::{Criterion, Throughput};
 use shellyard::policy::rules::parse_patterns;
-use shellyard::policy::{
-    AllowCheck, Policy, PolicyDecision, PolicyRequest, RequestedCommand, decide,
-};
+use shellyard::policy::{Policy, PolicyDecision, PolicyRequest, RequestedCommand, decide};
 
 /// Lines as agents write them.
 const ORDINARY: [&str; 8] = [
@@ -46,11 +44,8 @@ const fn request(text: &str) -> PolicyRequest<'_> {
     PolicyRequest {
         command: RequestedCommand::Shell(text),
         environment: &[],
-        cwd: "/srv",
-        writable: &[],
         tenant: "local",
         lane: "default",
         shell: None,
-        allow_check: AllowCheck::ByText,
     }
 }

@@ -123,6 +123,9 @@ pub enum ServerVerb {
 
 /// Flags of `server shell`. A missing flag has its value from the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
+#[command(
+    after_help = "With --allow, the tools read_file and write_file are served only if a pattern matches their names."
+)]
 pub struct ShellServerFlags {
     /// The working directory of commands, and the root of the file tools.
     #[arg(short = 'w', long, value_name = "PATH")]

@@ -14,8 +14,8 @@ use super::text_layout::wrap_text;
 use crate::exec_gate::GateSettings;
 use crate::policy::rules::{self, RuleError, RuleReference};
 use crate::policy::{
-    AllowCheck, ExplainedCommand, Explanation, Policy, PolicyDecision, PolicyRefusal,
-    PolicyRequest, RequestedCommand, RuleOutcome, decide, explain,
+    ExplainedCommand, Explanation, Policy, PolicyDecision, PolicyRefusal, PolicyRequest,
+    RequestedCommand, RuleOutcome, decide, explain,
 };
 
 /// Arguments of the `policy` verb.
@@ -85,14 +85,29 @@ struct PolicyJudge<'r> {
 }
 
 impl PolicyJudge<'_> {
-    fn decide(&self, text: &str, cwd: &str) -> PolicyDecision {
-        self.with_early_refusal(text, decide(&self.rules.policy, &request(text, cwd)))
+    fn decide(&self, text: &str) -> PolicyDecision {
+        self.with_early_refusal(text, decide(&self.rules.policy, &request(text)))
     }
 
-    fn explain(&self, text: &str, cwd: &str) -> Explanation {
-        let explained = explain(&self.rules.policy, &request(text, cwd));
+    fn explain(&self, text: &str) -> Explanation {
+        let explained = explain(&self.rules.policy, &request(text));
         let decision = self.with_early_refusal(text, explained.decision);
         Explanation { decision, ..explained }
+    }
+
+    fn as_text(&self, explanation: &Explanation) -> String {
+        let mut text = String::new();
+        for finding in &explanation.commands {
+            text.push_str(&format_command(finding));
+        }
+        let has_list = self.rules.policy.allow.is_some();
+        if let Some(doubt) = explanation.uncertain.as_ref().filter(|_| !has_list) {
+            text.push_str(&format!("uncertain: {doubt}\n"));
+        }
+        let is_refused = matches!(explanation.decision, PolicyDecision::Deny(_));
+        let judged =
+            if has_list && !is_refused { "; each program is judged as it starts" } else { "" };
+        text + &format!("→ {}{judged}\n", format_reason(&explanation.decision))
     }
 
     /// Refuses a text that plainly runs a program that is not listed. A certain refusal stays.
@@ -108,21 +123,14 @@ impl PolicyJudge<'_> {
 }
 
 /// Returns a request for this text, of the tenant `local` in the default lane.
-fn request<'t>(text: &'t str, cwd: &'t str) -> PolicyRequest<'t> {
+const fn request(text: &str) -> PolicyRequest<'_> {
     PolicyRequest {
         command: RequestedCommand::Shell(text),
         environment: &[],
-        cwd,
-        writable: &[],
         tenant: "local",
         lane: "default",
         shell: None,
-        allow_check: AllowCheck::AtStart,
     }
-}
-
-fn current_directory() -> String {
-    std::env::current_dir().map_or_else(|_| "/".to_owned(), |cwd| cwd.display().to_string())
 }
 
 const fn decision_word(decision: &PolicyDecision) -> &'static str {
@@ -152,7 +160,7 @@ fn test(flags: &PolicyTestFlags, judge: &PolicyJudge<'_>, out: &mut impl Write) 
         return test_cases(file, judge, out);
     }
     let command = flags.command.as_deref().unwrap_or_default();
-    let decision = judge.decide(command, &current_directory());
+    let decision = judge.decide(command);
     if flags.json {
         let answer =
             json!({ "decision": decision_word(&decision), "reason": format_reason(&decision) });
@@ -219,7 +227,7 @@ fn decide_case(
         ..Policy::default()
     };
     let rules = &GateSettings { policy, ..judge.rules.clone() };
-    Ok(PolicyJudge { rules, ..*judge }.decide(&case.command, "/workspace"))
+    Ok(PolicyJudge { rules, ..*judge }.decide(&case.command))
 }
 
 fn explain_all(
@@ -227,19 +235,18 @@ fn explain_all(
     judge: &PolicyJudge<'_>,
     out: &mut impl Write,
 ) -> io::Result<u8> {
-    let cwd = current_directory();
     match (flags.json, flags.command.as_str()) {
         (true, "-") => {
             for line in io::stdin().lock().lines() {
                 let text: String = serde_json::from_str(&line?).map_err(|error| {
                     io::Error::other(format!("each line must be one JSON string: {error}"))
                 })?;
-                writeln!(out, "{}", as_json(&judge.explain(&text, &cwd)))?;
+                writeln!(out, "{}", as_json(&judge.explain(&text)))?;
             }
         }
-        (true, text) => writeln!(out, "{}", as_json(&judge.explain(text, &cwd)))?,
+        (true, text) => writeln!(out, "{}", as_json(&judge.explain(text)))?,
         (false, text) => {
-            let explained = as_text(&judge.explain(text, &cwd));
+            let explained = judge.as_text(&judge.explain(text));
             write!(out, "{}", wrap_text(&explained, read_width(&io::stdout())))?;
         }
     }
@@ -250,17 +257,6 @@ fn as_json(explanation: &Explanation) -> Value {
     let programs: Vec<&str> =
         explanation.commands.iter().map(|finding| finding.program.as_str()).collect();
     json!({ "programs": programs, "uncertain": explanation.uncertain })
-}
-
-fn as_text(explanation: &Explanation) -> String {
-    let mut text = String::new();
-    for finding in &explanation.commands {
-        text.push_str(&format_command(finding));
-    }
-    if let Some(doubt) = &explanation.uncertain {
-        text.push_str(&format!("uncertain: {doubt}\n"));
-    }
-    text + &format!("→ {}\n", format_reason(&explanation.decision))
 }
 
 fn format_command(finding: &ExplainedCommand) -> String {
@@ -280,7 +276,7 @@ fn format_rule_outcome(outcome: &RuleOutcome) -> String {
         }
         RuleOutcome::Allowed(rule) => format!("allowed by \"{}\" ({})", rule.text, rule.location),
         RuleOutcome::Asks(rule) => format!("asks by \"{}\" ({})", rule.text, rule.location),
-        RuleOutcome::NotListed => "not on the allow list".to_owned(),
+        RuleOutcome::NotListed => "not on the allow list: judged as it starts".to_owned(),
         RuleOutcome::NoRule => "no rule mentions it".to_owned(),
     }
 }

@@ -184,8 +184,10 @@ impl ServerHandler for Handler {
             return Err(ErrorData::invalid_params(message, None));
         }
         let role = self.callers.identify(&context)?.role;
-        let mut result =
-            ListToolsResult::with_all_items(self.shared.tool_set.definitions_for(role));
+        let mut tools = self.shared.tool_set.definitions_for(role);
+        let client = self.tenant_client(&context)?;
+        tools.retain(|tool| client.offers_file_tool(&tool.name));
+        let mut result = ListToolsResult::with_all_items(tools);
         if is_modern(&context) {
             result = result.with_ttl_ms(TTL_MS).with_cache_scope(CacheScope::Private);
         }

@@ -19,8 +19,8 @@ use crate::output::redaction::Redactor;
 use crate::policy::gate::{PlainRequest, PlainWordsError, StartRefusalReason};
 use crate::policy::rules::{AllowedDirectories, PLAIN_LOCALES, RuleReference};
 use crate::policy::{
-    self, AllowCheck, OnUncertain, Policy, PolicyDecision, PolicyEvaluation, PolicyRefusal,
-    PolicyRequest, RequestedCommand,
+    self, OnUncertain, Policy, PolicyDecision, PolicyEvaluation, PolicyRefusal, PolicyRequest,
+    RequestedCommand,
 };
 use crate::process::shell::{ShellChoice, ShellDialect, judged_dialect};
 use crate::process::{Host, OpenedDir};
@@ -199,18 +199,15 @@ impl AdmissionControl {
                 JobProgram::Direct { program, args } => RequestedCommand::Direct { program, args },
             },
             environment: &spec.env,
-            cwd: &cwd.path().to_string_lossy(),
-            writable: &list_allowed_roots(rules, caller.tenant),
             tenant: caller.tenant.name(),
             lane: &spec.lane,
             shell: spec.shell_path.as_deref().map(detect_shell_syntax),
-            allow_check: AllowCheck::AtStart,
         };
         let reading = PolicyEvaluation::new(&rules.policy, &policy_request);
         let decided = decide(&reading, rules.policy.uncertain, Some(confinement_rules));
         // A certain refusal comes first.
         if !matches!(decided, Err(AdmissionError::ByPolicy(_))) {
-            self.check_allow_list(rules, spec, &policy_request)?;
+            self.check_allow_list(rules, spec, cwd.path(), &policy_request)?;
         }
         let grant = match decided {
             Err(AdmissionError::NeedsApproval { command, rules: ask_rules, .. }) => {
@@ -223,7 +220,6 @@ impl AdmissionControl {
                         subject,
                     });
                 };
-                check_links(&reading)?;
                 let uncertain = describe_uncertainty(&reading, rules.policy.uncertain);
                 let approved = ask_rules.into_iter().map(|rule| rule.location).collect();
                 AdmissionGrant { rule: Some(how), uncertain, approved, ..AdmissionGrant::default() }
@@ -239,6 +235,7 @@ impl AdmissionControl {
         &self,
         rules: &AdmissionRules,
         spec: &JobSpec,
+        cwd: &Path,
         request: &PolicyRequest<'_>,
     ) -> Result<(), AdmissionError> {
         if rules.policy.allow.is_none() {
@@ -260,7 +257,6 @@ impl AdmissionControl {
                     (name.clone().into_bytes(), value.clone().into_bytes())
                 };
                 let variables: Vec<_> = spec.env.iter().map(bytes).collect();
-                let cwd = Path::new(request.cwd);
                 let plain =
                     PlainRequest { command: request.command, shell, cwd, variables: &variables };
                 self.gate.check_plain_words(spec, &plain, path).map_err(|error| match error {
@@ -421,14 +417,11 @@ pub(super) fn decide(
     confinement_rules: Option<&ConfinementRules>,
 ) -> Result<AdmissionGrant, AdmissionError> {
     match reading.decision() {
-        PolicyDecision::Allow => {
-            check_links(reading)?;
-            Ok(AdmissionGrant {
-                rule: list_matched_allow_rules(reading),
-                uncertain: describe_uncertainty(reading, on_uncertain),
-                ..AdmissionGrant::default()
-            })
-        }
+        PolicyDecision::Allow => Ok(AdmissionGrant {
+            rule: list_matched_allow_rules(reading),
+            uncertain: describe_uncertainty(reading, on_uncertain),
+            ..AdmissionGrant::default()
+        }),
         PolicyDecision::Confine { doubt } => admit_sandboxed(confinement_rules, doubt),
         PolicyDecision::Ask { command, rules } => {
             Err(AdmissionError::NeedsApproval { command, rules, subject: None })
@@ -454,26 +447,6 @@ fn admit_sandboxed(
         }),
         None => Err(AdmissionError::ByPolicy(doubt)),
     }
-}
-
-/// Refuses a command that writes a file through a symbolic link to one that it may not write.
-///
-/// Links that another process makes between this check and the write are not seen.
-fn check_links(reading: &PolicyEvaluation<'_>) -> Result<(), AdmissionError> {
-    for path in reading.written_files() {
-        check_link(reading, Path::new(&path))?;
-    }
-    Ok(())
-}
-
-/// Refuses to write one file if a symbolic link leads to a file that may not be written.
-pub(super) fn check_link(
-    reading: &PolicyEvaluation<'_>,
-    path: &Path,
-) -> Result<(), AdmissionError> {
-    let target = resolve_links(path);
-    let refusal = reading.write_refusal(&target.to_string_lossy());
-    refusal.map_or(Ok(()), |refusal| Err(AdmissionError::ByPolicy(refusal)))
 }
 
 /// Returns the path with its symbolic links followed, as far as it exists.
@@ -543,15 +516,6 @@ pub(super) fn open_allowed_dir(
             Err(refused(allowed.roots(), rules.directory_settings.to_owned()))
         }
         _ => Ok(opened),
-    }
-}
-
-/// The directories in which jobs of this tenant may run, as text.
-pub(super) fn list_allowed_roots(rules: &AdmissionRules, tenant: TenantId) -> Vec<String> {
-    match (rules.area(tenant), &rules.directories) {
-        (Some(area), _) => to_texts(&area.directories),
-        (None, Some(allowed)) => to_texts(allowed.roots()),
-        (None, None) => Vec::new(),
     }
 }
 

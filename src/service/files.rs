@@ -25,14 +25,15 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::admission::{
-    AdmissionControl, AdmissionError, AdmissionRules, AuditedRequest, check_link, decide,
-    list_allowed_roots, open_allowed_dir, resolve_links,
+    AdmissionControl, AdmissionError, AdmissionRules, AuditedRequest, decide, open_allowed_dir,
+    resolve_links,
 };
 use super::submission::CallerContext;
 use super::tenant_client::TenantClient;
 use crate::confinement::{GrantedConfinement, SandboxProfile};
 use crate::outcome::StartError;
-use crate::policy::{AllowCheck, Policy, PolicyEvaluation, PolicyRequest, RequestedCommand};
+use crate::policy::rules::{PolicyRule, matches_wildcard};
+use crate::policy::{Policy, PolicyEvaluation, PolicyRefusal, PolicyRequest, RequestedCommand};
 use crate::process::OpenedDir;
 use crate::spec::DEFAULT_LANE;
 
@@ -62,6 +63,12 @@ impl TenantClient {
     pub async fn write_file(&self, path: &str, content: String) -> Result<WriteOutcome, FileError> {
         let act = move |path: &RootedPath| replace_file(path, content.as_bytes());
         self.with_file(WRITE_FILE, path, Self::check_writable, act).await
+    }
+
+    /// `false` for a tool that reads or writes files if there is an allow list that does not name it.
+    #[must_use]
+    pub fn offers_file_tool(&self, tool: &str) -> bool {
+        is_file_tool_listed(&self.service.admission.rules().policy, tool)
     }
 
     /// Lists at most `max_entries` entries of the working directory or of a directory below it.
@@ -138,8 +145,18 @@ impl TenantClient {
     }
 }
 
-/// The name of the tool that writes.
+/// The names of the tools that read and write files.
+const READ_FILE: &str = "read_file";
 const WRITE_FILE: &str = "write_file";
+
+/// `true` if a file tool may be used beside the allow list, if there is one.
+fn is_file_tool_listed(policy: &Policy, tool: &str) -> bool {
+    let names_it = |rule: &PolicyRule| matches_wildcard(rule.text(), tool);
+    match (&policy.allow, tool) {
+        (Some(allow), READ_FILE | WRITE_FILE) => allow.iter().any(names_it),
+        (Some(_) | None, _) => true,
+    }
+}
 
 /// A file call as the policy sees it: the command `TOOL PATH`.
 #[derive(Clone, Copy)]
@@ -150,9 +167,8 @@ struct FileCall<'a> {
 
 /// Admits a file call or refuses it; either way the decision is written to the audit log first.
 ///
-/// Deny and ask rules apply, and so does `check`. The allow list does not: it is about commands, and no
-/// command is run. But a file that commands may not write under the allow list is not written by this
-/// tool either. Returns the working directory that was checked, opened. Call it on a thread of the
+/// Deny and ask rules apply, and so does `check`. Beside an allow list, the list must name a tool that reads
+/// or writes files. Returns the working directory that was checked, opened. Call it on a thread of the
 /// runtime that may block.
 fn admit_call(
     admission: &AdmissionControl,
@@ -169,18 +185,15 @@ fn admit_call(
         let request = PolicyRequest {
             command: RequestedCommand::Direct { program: tool, args: &[path.to_owned()] },
             environment: &[],
-            cwd: &root.path().to_string_lossy(),
-            writable: &list_allowed_roots(&rules, caller.tenant),
             tenant: caller.tenant.name(),
             lane: DEFAULT_LANE,
             shell: None,
-            allow_check: AllowCheck::ByText,
         };
         let reading = PolicyEvaluation::new(&rules.policy, &request);
         let grant = decide(&reading, rules.policy.uncertain, None)?;
-        if tool == WRITE_FILE {
-            let reading = PolicyEvaluation::new(&all_rules.policy, &request);
-            check_link(&reading, &root.path().join(path))?;
+        if !is_file_tool_listed(&all_rules.policy, tool) {
+            let command = tool.to_owned();
+            return Err(AdmissionError::ByPolicy(PolicyRefusal::NotAllowed { command }));
         }
         Ok((root, grant))
     });

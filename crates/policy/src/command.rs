@@ -293,27 +293,6 @@ pub enum UncertainReason {
     /// A construct may run data as code.
     #[error("{0} may run text as code")]
     Code(&'static str),
-    /// The construct is not in the closed subset that allow lists accept.
-    #[error("{construct} is not certain enough for an allow list")]
-    Unproven {
-        /// The construct, in words that the reader of a refusal knows.
-        construct: String,
-    },
-    /// No table says what the program does with its arguments.
-    #[error(
-        "`{program}` is not a program that is known to start no others; to allow it with any \
-         arguments, list it as \"{program} *\""
-    )]
-    UnknownProgram {
-        /// The name of the program.
-        program: String,
-    },
-    /// The text sets a variable that the shell, the dynamic loader or a common tool reads.
-    #[error("setting {name} may change what runs")]
-    Variable {
-        /// The name of the variable.
-        name: String,
-    },
     /// A program that runs others has an argument that is not understood.
     #[error("`{program}` may start programs or write files, and {what} is not understood")]
     Launcher {
@@ -341,27 +320,6 @@ impl From<UncertainReason> for Uncertainty {
     }
 }
 
-impl Uncertainty {
-    /// Returns advice for the author of the text, as the end of a sentence.
-    pub(crate) const fn advice(&self) -> &'static str {
-        match self.reason {
-            // This reason contains its own advice.
-            UncertainReason::UnknownProgram { .. } => "",
-            UncertainReason::TooLong { .. }
-            | UncertainReason::TooDeep { .. }
-            | UncertainReason::TooMany { .. }
-            | UncertainReason::Syntax(_)
-            | UncertainReason::Dialect(_)
-            | UncertainReason::Dynamic(_)
-            | UncertainReason::Code(_)
-            | UncertainReason::Connection
-            | UncertainReason::Unproven { .. }
-            | UncertainReason::Variable { .. }
-            | UncertainReason::Launcher { .. } => "; write the command so that it can be read",
-        }
-    }
-}
-
 /// Everything that a text could run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Extraction {
@@ -371,8 +329,6 @@ pub struct Extraction {
     pub assignments: Vec<Assignment>,
     /// Redirections that belong to no single command.
     pub redirects: Vec<Redirect>,
-    /// Files that commands write because of their arguments; known only for proven texts.
-    pub writes: Vec<Word>,
     /// The first position that could not be judged, if any; then `commands` may be incomplete.
     pub uncertain: Option<Uncertainty>,
 }

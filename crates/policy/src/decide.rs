@@ -6,22 +6,21 @@ use std::collections::BTreeSet;
 use thiserror::Error;
 
 use super::command::{
-    Assignment, AssignmentScope, CommandLookup, Extraction, Redirect, ShellSyntax, SimpleCommand,
-    UncertainReason, Uncertainty, VariableValue, Word,
+    Assignment, AssignmentScope, CommandLookup, Extraction, ShellSyntax, SimpleCommand,
+    Uncertainty, VariableValue,
 };
 use super::extract::{extract, extract_call};
 use super::gate::StartRefusal;
-use super::matching::{SafeVariables, WriteCheck, leaves_workspace};
 use super::rules::{ListKind, PolicyRule, RuleMatch, RuleReference};
-use super::strict::{Context, Proof, prove_call, prove_text};
 
 /// Builtins that start nothing and change nothing: no list needs to name them.
 const CONTROL: [&str; 7] = [":", "true", "false", "break", "continue", "return", "exit"];
 
-/// The treatment of text that cannot be judged by reading it.
+/// The treatment of text that cannot be judged by reading it, beside deny and ask lists. An allow list
+/// is not judged by reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnUncertain {
-    /// Refuses the text whenever any list is set.
+    /// Refuses the text.
     #[default]
     Refuse,
     /// Runs the text in a sandbox that can neither write files nor reach the network.
@@ -33,19 +32,17 @@ pub enum OnUncertain {
 /// The rules of one server. Deny wins over allow, allow over ask.
 #[derive(Debug, Clone, Default)]
 pub struct Policy {
-    /// The only commands that may run; `None` sets no such limit. Rules of other tenants and lanes
-    /// allow nothing here, so a list that holds only such rules refuses everything.
+    /// The only commands that may run; `None` sets no such limit. The gate enforces it at the start
+    /// of each program, or [`Gate::check_plain_words`](crate::gate::Gate::check_plain_words).
     pub allow: Option<Vec<PolicyRule>>,
     /// Commands that never run.
     pub deny: Vec<PolicyRule>,
     /// Commands that run only with somebody's approval.
     pub ask: Vec<PolicyRule>,
-    /// The treatment of text that cannot be judged.
+    /// The treatment of text that cannot be judged, if no allow list is set.
     pub uncertain: OnUncertain,
     /// The syntax of the shell that runs the text.
     pub shell: ShellSyntax,
-    /// Variables that may be set for programs although an allow list is set.
-    pub safe_variables: SafeVariables,
 }
 
 /// The command of a request.
@@ -62,16 +59,6 @@ pub enum RequestedCommand<'r> {
     },
 }
 
-/// The place where an allow list is enforced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum AllowCheck {
-    /// Here: the text must prove which programs it runs.
-    #[default]
-    ByText,
-    /// At the start of each program, by a gate. Only what is certain is refused here.
-    AtStart,
-}
-
 /// One request to run a command.
 #[derive(Debug, Clone, Copy)]
 pub struct PolicyRequest<'r> {
@@ -79,18 +66,12 @@ pub struct PolicyRequest<'r> {
     pub command: RequestedCommand<'r>,
     /// Variables that the caller adds.
     pub environment: &'r [(String, String)],
-    /// The directory that the command starts in, resolved.
-    pub cwd: &'r str,
-    /// Directories that output may be redirected to, resolved; empty means `cwd`.
-    pub writable: &'r [String],
     /// The tenant that sends the request.
     pub tenant: &'r str,
     /// The lane that the job would queue in.
     pub lane: &'r str,
     /// The syntax of the shell that runs the text; `None` means [`Policy::shell`].
     pub shell: Option<ShellSyntax>,
-    /// The place where an allow list is enforced.
-    pub allow_check: AllowCheck,
 }
 
 /// The answer to a request.
@@ -126,14 +107,14 @@ pub enum PolicyRefusal {
         /// The deny rule in question.
         rule: RuleReference,
     },
-    /// An allow list is set and no rule on it matches.
+    /// An allow list is set and plainly no rule on it matches.
     #[error("`{command}` is not on the allow list")]
     NotAllowed {
         /// The command that is not listed.
         command: String,
     },
     /// The text cannot be judged.
-    #[error("{doubt}{}", .doubt.advice())]
+    #[error("{doubt}; write the command so that it can be read")]
     Uncertain {
         /// The first construct that is in doubt.
         doubt: Uncertainty,
@@ -148,18 +129,6 @@ pub enum PolicyRefusal {
         command: String,
         /// The deny rule in question.
         rule: RuleReference,
-    },
-    /// The caller sets a variable that could change which programs run.
-    #[error("setting {name} is not allowed beside an allow list")]
-    Variable {
-        /// The name of the variable.
-        name: String,
-    },
-    /// A redirection or an argument could write a file that it must not, or open a connection.
-    #[error("writing to `{target}` is not allowed beside an allow list")]
-    ForbiddenFile {
-        /// The file, as written.
-        target: String,
     },
 }
 
@@ -176,11 +145,9 @@ impl PolicyRefusal {
     pub fn reason(&self) -> String {
         match self {
             Self::Uncertain { doubt } => doubt.to_string(),
-            Self::Denied { .. }
-            | Self::NotAllowed { .. }
-            | Self::MayBeDenied { .. }
-            | Self::Variable { .. }
-            | Self::ForbiddenFile { .. } => self.to_string(),
+            Self::Denied { .. } | Self::NotAllowed { .. } | Self::MayBeDenied { .. } => {
+                self.to_string()
+            }
         }
     }
 
@@ -192,8 +159,6 @@ impl PolicyRefusal {
             Self::NotAllowed { .. } => "not_allowed",
             Self::Uncertain { .. } => "uncertain",
             Self::MayBeDenied { .. } => "may_be_denied",
-            Self::Variable { .. } => "variable",
-            Self::ForbiddenFile { .. } => "redirect",
         }
     }
 }
@@ -282,8 +247,7 @@ impl<'r> PolicyEvaluation<'r> {
         }
     }
 
-    /// Returns everything that the request would run: with an allow list the proven commands,
-    /// otherwise the commands that the wide reader found.
+    /// Returns every command that the reader finds in the request.
     pub fn extraction(&self) -> &Extraction {
         self.extraction.get_or_init(|| read_request(&self.rules, self.request))
     }
@@ -294,7 +258,7 @@ impl<'r> PolicyEvaluation<'r> {
         if self.rules.is_empty() {
             return PolicyDecision::Allow;
         }
-        apply_rules(&self.rules, self.request, self.extraction())
+        apply_rules(&self.rules, self.extraction())
     }
 
     /// Returns the locations of the allow rules that let the commands of the request run.
@@ -311,92 +275,9 @@ impl<'r> PolicyEvaluation<'r> {
         };
         commands.filter(is_not_denied).filter_map(location).collect()
     }
-
-    /// Returns the absolute paths of the files that the request writes, if an allow list is set.
-    /// The caller follows links in them and passes the targets to
-    /// [`PolicyEvaluation::write_refusal`].
-    #[must_use]
-    pub fn written_files(&self) -> Vec<String> {
-        if !self.rules.requires_proof() {
-            return Vec::new();
-        }
-        let extraction = self.extraction();
-        let write_check = write_check(&self.rules, self.request, extraction);
-        let targets = redirects(extraction).filter_map(|redirect| match redirect {
-            Redirect::Write(word) => Some(word),
-            Redirect::Read(_) | Redirect::Duplicate | Redirect::Text(_) | Redirect::Heredoc => None,
-        });
-        targets
-            .chain(&extraction.writes)
-            .filter_map(|word| write_check.absolute_path(word.value()?))
-            .collect()
-    }
-
-    /// Returns the refusal if the request may not write a file. The path is absolute, with links
-    /// followed.
-    #[must_use]
-    pub fn write_refusal(&self, path: &str) -> Option<PolicyRefusal> {
-        if !self.rules.requires_proof() {
-            return None;
-        }
-        let write_check = write_check(&self.rules, self.request, &Extraction::default());
-        let may_write = write_check.may_write(&Word::literal(path));
-        (!may_write).then(|| PolicyRefusal::ForbiddenFile { target: path.to_owned() })
-    }
 }
 
 fn read_request(rules: &ApplicableRules<'_>, request: &PolicyRequest<'_>) -> Extraction {
-    if !rules.requires_proof() {
-        return read_widely(rules, request);
-    }
-    match prove(rules, request) {
-        Ok(Proof { commands, redirects, writes, unknown }) => Extraction {
-            uncertain: find_unknown_program(rules, &commands, &unknown),
-            commands,
-            redirects,
-            writes,
-            assignments: Vec::new(),
-        },
-        // Nothing is proven, but a deny rule may still match what the wide reader finds.
-        Err(doubt) => Extraction { uncertain: Some(doubt), ..read_widely(rules, request) },
-    }
-}
-
-/// Returns the first program that no table knows, unless its rule allows any arguments.
-fn find_unknown_program(
-    rules: &ApplicableRules<'_>,
-    commands: &[SimpleCommand],
-    unknown: &[String],
-) -> Option<Uncertainty> {
-    let is_unknown = |command: &&SimpleCommand| {
-        command.program.value().is_some_and(|name| unknown.iter().any(|it| it == name))
-    };
-    let is_limited_to_arguments = |command: &&SimpleCommand| match rules.find_allow(command) {
-        AllowListMatch::By(rule) => !rule.text().ends_with('*') && !rule.trusts_arguments,
-        // A command that is not listed is refused for that reason.
-        AllowListMatch::NotNeeded | AllowListMatch::NotListed => false,
-    };
-    let program =
-        commands.iter().filter(is_unknown).find(is_limited_to_arguments)?.program.text.clone();
-    Some(UncertainReason::UnknownProgram { program }.into())
-}
-
-fn prove(rules: &ApplicableRules<'_>, request: &PolicyRequest<'_>) -> Result<Proof, Uncertainty> {
-    let allow = rules.allow.iter().flatten().copied();
-    let prefixes: Vec<&PolicyRule> = allow.filter(|rule| rule.trusts_arguments).collect();
-    let context = Context {
-        shell: request.shell.unwrap_or(rules.policy.shell),
-        safe_variables: &rules.policy.safe_variables,
-        environment: request.environment,
-        prefixes: &prefixes,
-    };
-    match request.command {
-        RequestedCommand::Shell(text) => prove_text(text, &context),
-        RequestedCommand::Direct { program, args } => prove_call(program, args, &context),
-    }
-}
-
-fn read_widely(rules: &ApplicableRules<'_>, request: &PolicyRequest<'_>) -> Extraction {
     let environment: Vec<Assignment> = request
         .environment
         .iter()
@@ -421,7 +302,6 @@ struct ApplicableRules<'p> {
     allow: Option<Vec<&'p PolicyRule>>,
     deny: Vec<&'p PolicyRule>,
     ask: Vec<&'p PolicyRule>,
-    allow_check: AllowCheck,
 }
 
 impl<'p> ApplicableRules<'p> {
@@ -434,24 +314,11 @@ impl<'p> ApplicableRules<'p> {
             allow: policy.allow.as_deref().map(select),
             deny: select(&policy.deny),
             ask: select(&policy.ask),
-            allow_check: request.allow_check,
         }
-    }
-
-    /// `true` if a gate checks the rules at the start of each program.
-    fn has_gate(&self) -> bool {
-        self.allow.is_some() && self.allow_check == AllowCheck::AtStart
     }
 
     const fn is_empty(&self) -> bool {
         self.allow.is_none() && self.deny.is_empty() && self.ask.is_empty()
-    }
-
-    /// `true` if only listed programs may run, and the text must prove that.
-    fn requires_proof(&self) -> bool {
-        let allows_everything = |rule: &&PolicyRule| rule.text() == "*";
-        self.allow_check == AllowCheck::ByText
-            && self.allow.as_ref().is_some_and(|allow| !allow.iter().any(allows_everything))
     }
 
     /// Returns the first deny rule that certainly matches, or else the first that may match.
@@ -517,15 +384,12 @@ fn first_match<'p>(rules: &[&'p PolicyRule], command: &SimpleCommand) -> Option<
     rules.iter().find(|rule| rule.matches(command, ListKind::Allow) == RuleMatch::Yes).copied()
 }
 
-fn apply_rules(
-    rules: &ApplicableRules<'_>,
-    request: &PolicyRequest<'_>,
-    extraction: &Extraction,
-) -> PolicyDecision {
+/// Refuses what a deny rule certainly matches, and asks where an ask rule matches and no allow rule
+/// does. Beside an allow list everything else passes: the list is enforced when programs start.
+fn apply_rules(rules: &ApplicableRules<'_>, extraction: &Extraction) -> PolicyDecision {
     let doubt = match check_denied(rules, extraction) {
         Denial::Certain(refusal) => return PolicyDecision::Deny(refusal),
-        // The gate checks what is in doubt here.
-        Denial::Doubtful(refusal) => Some(refusal).filter(|_| !rules.has_gate()),
+        Denial::Doubtful(refusal) => Some(refusal).filter(|_| rules.allow.is_none()),
         Denial::None => None,
     };
     match (doubt, rules.policy.uncertain) {
@@ -533,22 +397,14 @@ fn apply_rules(
         (Some(doubt), OnUncertain::Confine) => return PolicyDecision::Confine { doubt },
         (Some(_), OnUncertain::Allow) | (None, _) => {}
     }
-    if let Some(refusal) = check_variables_and_writes(rules, request, extraction) {
-        return PolicyDecision::Deny(refusal);
-    }
     let mut first = None;
     let mut asking = Vec::new();
     for command in &extraction.commands {
-        let program = || command.program.to_string();
         let rule = match (rules.find_allow(command), rules.find_ask(command)) {
-            (AllowListMatch::By(_), _) | (AllowListMatch::NotNeeded, None) => continue,
+            (AllowListMatch::By(_), _) | (_, None) => continue,
             (AllowListMatch::NotNeeded | AllowListMatch::NotListed, Some(rule)) => rule,
-            (AllowListMatch::NotListed, None) if rules.has_gate() => continue,
-            (AllowListMatch::NotListed, None) => {
-                return PolicyDecision::Deny(PolicyRefusal::NotAllowed { command: program() });
-            }
         };
-        first.get_or_insert_with(program);
+        first.get_or_insert_with(|| command.program.to_string());
         let rule = RuleReference::from(rule);
         if !asking.contains(&rule) {
             asking.push(rule);
@@ -580,50 +436,4 @@ fn check_denied(rules: &ApplicableRules<'_>, extraction: &Extraction) -> Denial 
     }
     let doubt = extraction.uncertain.clone().map(|doubt| PolicyRefusal::Uncertain { doubt });
     doubt.or(may_be).map_or(Denial::None, Denial::Doubtful)
-}
-
-/// Refuses variables, redirections and written files that could get around an allow list.
-fn check_variables_and_writes(
-    rules: &ApplicableRules<'_>,
-    request: &PolicyRequest<'_>,
-    extraction: &Extraction,
-) -> Option<PolicyRefusal> {
-    if !rules.requires_proof() {
-        return None;
-    }
-    let safe = &rules.policy.safe_variables;
-    let mut variables = request.environment.iter();
-    if let Some((name, _)) =
-        variables.find(|(name, value)| !safe.allows_in_environment(name, Some(value)))
-    {
-        return Some(PolicyRefusal::Variable { name: name.clone() });
-    }
-    let write_check = write_check(rules, request, extraction);
-    let redirect = redirects(extraction).find_map(|it| write_check.forbidden_target(it));
-    let target =
-        redirect.or_else(|| extraction.writes.iter().find(|it| !write_check.may_write(it)))?;
-    Some(PolicyRefusal::ForbiddenFile { target: target.to_string() })
-}
-
-fn redirects(extraction: &Extraction) -> impl Iterator<Item = &Redirect> {
-    extraction
-        .redirects
-        .iter()
-        .chain(extraction.commands.iter().flat_map(|command| &command.redirects))
-}
-
-fn write_check<'r>(
-    rules: &ApplicableRules<'r>,
-    request: &PolicyRequest<'r>,
-    extraction: &Extraction,
-) -> WriteCheck<'r> {
-    let changes_directory = |it: &SimpleCommand| matches!(it.name(), Some("cd" | "pushd" | "popd"));
-    let allow = rules.allow.as_deref().unwrap_or_default();
-    WriteCheck {
-        cwd: request.cwd,
-        writable: request.writable,
-        leaves_cwd: extraction.commands.iter().any(leaves_workspace),
-        changes_directory: extraction.commands.iter().any(changes_directory),
-        allow_rules: allow.iter().map(|rule| rule.text()).collect(),
-    }
 }

@@ -1,14 +1,11 @@
-//! Decides which commands may run, with their variables and redirections. Pure: no I/O, no clock.
+//! Decides which commands may run. Pure: no I/O, no clock.
 //!
-//! [`extract`] reads a shell text once and lists every simple command that it could run. The tables
-//! in `wrappers` follow programs that run others. Rules are matched against each command. Deny wins
-//! over allow, allow over ask. Text that cannot be judged by reading it is refused whenever a list
-//! is set.
+//! [`gate`] judges single program starts while a job runs, as the kernel reports them. It enforces
+//! the allow list.
 //!
-//! [`gate`] judges single program starts while a job runs, as the kernel reports them.
-//!
-//! Promise: with an allow list the text starts no unlisted program. Not promised: a deny list as a
-//! security boundary, and anything that an allowed interpreter or build tool starts.
+//! [`extract`] reads a shell text once and lists every simple command that it could run. `wrappers`
+//! follows programs that run others. Deny and ask rules are matched against each command, before
+//! anything runs. This is a guard rail, not a security boundary.
 
 #![warn(missing_docs)]
 
@@ -19,12 +16,11 @@ pub mod gate;
 mod matching;
 mod options;
 pub mod rules;
-mod strict;
 #[cfg(test)]
 mod tests;
 mod wrappers;
 
 pub use decide::{
-    AllowCheck, ExplainedCommand, Explanation, OnUncertain, Policy, PolicyDecision,
-    PolicyEvaluation, PolicyRefusal, PolicyRequest, RequestedCommand, RuleOutcome, decide, explain,
+    ExplainedCommand, Explanation, OnUncertain, Policy, PolicyDecision, PolicyEvaluation,
+    PolicyRefusal, PolicyRequest, RequestedCommand, RuleOutcome, decide, explain,
 };

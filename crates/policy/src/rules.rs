@@ -11,7 +11,7 @@ use thiserror::Error;
 use crate::command::{SimpleCommand, base_name};
 use crate::matching;
 
-pub use crate::matching::{PLAIN_LOCALES, SafeVariables, matches_wildcard};
+pub use crate::matching::{PLAIN_LOCALES, matches_wildcard};
 
 /// The beginning of a rule that is a regular expression.
 const REGEX_MARK: &str = "re:";
@@ -111,8 +111,6 @@ pub struct PolicyRule {
     text: String,
     location: String,
     scope: RuleScope,
-    /// `true` if an allow rule accepts arguments whose meaning is not known.
-    pub(crate) trusts_arguments: bool,
 }
 
 impl PolicyRule {
@@ -147,13 +145,7 @@ impl PolicyRule {
             return Err(RuleError::ShellLine { location, found: text.trim().to_owned() });
         }
         let matcher = RuleMatcher::Words { program, args: words.collect() };
-        Ok(Self {
-            matcher,
-            text: text.trim().to_owned(),
-            location,
-            scope: RuleScope::default(),
-            trusts_arguments: false,
-        })
+        Ok(Self { matcher, text: text.trim().to_owned(), location, scope: RuleScope::default() })
     }
 
     /// Parses a rule as the gate gets it: without a scope.
@@ -181,12 +173,6 @@ impl PolicyRule {
         }
     }
 
-    /// Parses a prefix: a pattern that allows a command with any further arguments, except those
-    /// that are known to start a program that no rule allows.
-    fn from_prefix(text: &str, location: impl Into<String>) -> Result<Self, RuleError> {
-        Ok(Self { trusts_arguments: true, ..Self::from_pattern(text, location)? })
-    }
-
     /// Compiles a regular expression that is matched against the whole command: the program's name,
     /// then its arguments, with one blank between words.
     fn from_regex(text: &str, location: impl Into<String>) -> Result<Self, RuleError> {
@@ -198,7 +184,6 @@ impl PolicyRule {
                 text: text.to_owned(),
                 location,
                 scope: RuleScope::default(),
-                trusts_arguments: false,
             }),
             Err(source) => {
                 let pattern = text.to_owned();
@@ -342,7 +327,7 @@ pub fn parse_core_tools<'p>(
     for entry in parse_tool_entries("policy.coreTools", list) {
         match entry? {
             (_, Some("")) => everything = true,
-            (location, Some(prefix)) => rules.push(PolicyRule::from_prefix(prefix, location)?),
+            (location, Some(prefix)) => rules.push(PolicyRule::from_pattern(prefix, location)?),
             (_, None) => {}
         }
     }

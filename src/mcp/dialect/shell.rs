@@ -247,13 +247,6 @@ fn suggest_policy_alternative(refusal: &PolicyRefusal) -> Option<String> {
             "Use a command that is on the allow list, or ask for another entry in policy.allow"
                 .to_owned()
         }
-        PolicyRefusal::Variable { name } => {
-            format!("Run the command without {name}, or pass the value as an argument")
-        }
-        PolicyRefusal::ForbiddenFile { .. } => {
-            "Write to a file in the working directory, or leave the redirection out and use stdout"
-                .to_owned()
-        }
         PolicyRefusal::Uncertain { .. } => return None,
     })
 }

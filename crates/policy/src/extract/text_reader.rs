@@ -266,7 +266,6 @@ impl ExtractionState {
         Extraction {
             commands: self.commands,
             assignments: self.assignments,
-            writes: Vec::new(),
             redirects: self.redirects,
             uncertain: self.uncertain,
         }

@@ -293,7 +293,7 @@ impl<'t> TextReader<'t, '_> {
         let start = self.pos;
         let (compounds, heredocs) = (self.state.compounds, self.state.heredocs);
         self.read_list(ListEnd::Paren)?;
-        // Bash 5.2 may end such a substitution elsewhere (see `strict::recognise`).
+        // Bash 5.2 may end such a substitution at an earlier `)`, in the body of the here-document.
         if self.state.compounds > compounds && self.state.heredocs > heredocs {
             return self.fail_syntax("a here-document and a compound command in one substitution");
         }

@@ -110,9 +110,6 @@ fn is_clear(text: &str, extraction: &Extraction) -> bool {
         UncertainReason::Dynamic(_)
         | UncertainReason::Connection
         | UncertainReason::Code(_)
-        | UncertainReason::Unproven { .. }
-        | UncertainReason::UnknownProgram { .. }
-        | UncertainReason::Variable { .. }
         | UncertainReason::Launcher { .. } => true,
     });
     let is_literal = |command: &SimpleCommand| command.program.value().is_some_and(|it| it != ".");

@@ -4,7 +4,7 @@ use super::called::{CalledProgram, ENV, FileMatch, FileTable, SHELLS};
 use super::helpers::{Helper, find_helper, has_helpers};
 use super::rules::{GateRules, ProgramStart, StartedFile, file_name};
 use super::start_rule::StartRule;
-use super::variables::{VariableCheck, find_variable};
+use super::variables::{VariableCheck, find_variable, own_variables};
 use super::verdict::{
     AwaitedInterpreter, ProgramKind, RunningProgram, StartRefusal, StartRefusalReason, StartVerdict,
 };
@@ -198,7 +198,10 @@ impl Gate {
             let opens = permitted.program.kind == ProgramKind::Opens;
             VariableCheck::Program { names: &names, opens }
         };
-        match find_variable(named.start.changed_variables, check) {
+        let own = named.start.starter.and_then(own_variables);
+        let is_own = |name: &[u8]| own.is_some_and(|prefix| name.starts_with(prefix));
+        let changed = named.start.changed_variables.iter().filter(|(name, _)| !is_own(name));
+        match find_variable(changed, check) {
             Some(name) => Err(StartRefusalReason::Variable { name }),
             None => Ok(()),
         }
@@ -206,7 +209,12 @@ impl Gate {
 
     /// Returns the reason for refusing a program that no rule allows.
     fn explain_unlisted(&self, named: &NamedStart<'_>) -> StartRefusalReason {
-        let path = &named.start.named_file().path;
+        let file = named.start.named_file();
+        if let FileMatch::Known(_) = self.files.find(file) {
+            // It is the program that its name stands for.
+            return StartRefusalReason::NotListed;
+        }
+        let path = &file.path;
         let called = named.start.argv.first().map(|word| String::from_utf8_lossy(word));
         let names = [file_name(path), called.map_or_else(String::new, |it| base_name(&it).into())];
         let listed = self

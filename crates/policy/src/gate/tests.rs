@@ -167,11 +167,11 @@ allow find | bash > find find . > touch touch pwned | touch pwned (not on the al
 allow ls | bash > touch touch pwned | touch pwned (not on the allow list, started by bash)
 allow ls | touch touch pwned | touch pwned (not on the allow list)
 # A copy, a link and another name for it.
-allow git | bash > /w/git git status | git status (/w/git is not the listed /usr/bin/git, started by bash)
-allow git | bash > /w/x git status | git status (/w/x is not the listed /usr/bin/git, started by bash)
-allow ls | bash > touch ls pwned | ls pwned (/usr/bin/touch is not the listed /usr/bin/ls, started by bash)
+allow git | bash > /w/git git status | git status (/w/git is not the listed /usr/bin/git; a rule with its path allows it, started by bash)
+allow git | bash > /w/x git status | git status (/w/x is not the listed /usr/bin/git; a rule with its path allows it, started by bash)
+allow ls | bash > touch ls pwned | ls pwned (/usr/bin/touch is not the listed /usr/bin/ls; a rule with its path allows it, started by bash)
 allow ls | bash > /w/sh sh -c x | sh -c x (not on the allow list, started by bash)
-allow ls | bash > /lib64/ld-linux.so.2 ls /w/x | ls /w/x (/lib64/ld-linux.so.2 is not the listed /usr/bin/ls, started by bash)
+allow ls | bash > /lib64/ld-linux.so.2 ls /w/x | ls /w/x (/lib64/ld-linux.so.2 is not the listed /usr/bin/ls; a rule with its path allows it, started by bash)
 # A changed or replaced file.
 allow ls | bash > !/usr/bin/ls ls | ls (changed since the rules were read; `shellyard config reload` accepts it, started by bash)
 allow ls | bash > %/usr/bin/ls ls | ls (changed since the rules were read; `shellyard config reload` accepts it, started by bash)
@@ -197,7 +197,7 @@ allow tar | bash > tar tar cf x > sh sh -c x > touch touch pwned | touch pwned (
 allow vim | bash > vim.basic vim > bash bash > touch touch x | touch x (not on the allow list, started by bash)
 # Scripts that no rule names, also with the name of a listed program.
 allow ls | bash > /w/x.sh #!/usr/bin/bash ./x.sh | ./x.sh (not on the allow list, started by bash)
-allow git | bash > /w/git #!/usr/bin/bash git | git (/w/git is not the listed /usr/bin/git, started by bash)
+allow git | bash > /w/git #!/usr/bin/bash git | git (/w/git is not the listed /usr/bin/git; a rule with its path allows it, started by bash)
 allow git | bash > git git commit > /w/.git/hooks/pre-commit #!/usr/bin/dash .git/hooks/pre-commit | .git/hooks/pre-commit (not on the allow list, started by git)
 # A path rule means its file.
 allow ./build.sh | bash > /w/sub/build.sh ./build.sh | ./build.sh (not on the allow list, started by bash)
@@ -305,7 +305,10 @@ allow ls | bash > PYTHONPATH=x PAGER=x EDITOR=x ls | Judged ls
 # A listed program sets variables for its helpers, but not those of the loader.
 allow git | bash > git git commit > GIT_DIR=x GIT_CONFIG_PARAMETERS=x git git maintenance | Judged git
 allow git | bash > git git commit > LD_PRELOAD=x git git maintenance | git maintenance (LD_PRELOAD is set and may change what it runs, started by git)
-allow git | bash > git git x > sh sh -c x > GIT_SSH=x git git fetch | git fetch (GIT_SSH is set and may change what it runs, started by sh)
+# What they name is judged when it starts.
+allow git | bash > git git x > sh sh -c x > GIT_SSH=x git git fetch | Judged git
+allow git,make | bash > git git rebase > sh sh -c make > GIT_EXEC_PATH=/usr/lib/git-core make | Opens make
+allow git | bash > git git st > sh sh -c x > PAGER=pwn git git log | git log (PAGER is set and may change what it runs, started by sh)
 allow make | bash > make make > PYTHONSTARTUP=x python3.11 python3 | Opens python3
 "##;
 

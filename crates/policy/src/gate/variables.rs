@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use super::verdict::RunningProgram;
 use crate::rules::matches_wildcard;
 
 static ROWS: LazyLock<Vec<VariableRow>> =
@@ -77,16 +78,27 @@ pub(super) enum VariableCheck<'n> {
 }
 
 /// Returns the name of the first variable that could run code in the program.
-pub(super) fn find_variable(
-    variables: &[(Vec<u8>, Vec<u8>)],
+pub(super) fn find_variable<'v>(
+    variables: impl IntoIterator<Item = &'v (Vec<u8>, Vec<u8>)>,
     check: VariableCheck<'_>,
 ) -> Option<String> {
-    variables.iter().find_map(|(name, value)| {
+    variables.into_iter().find_map(|(name, value)| {
         let name = String::from_utf8_lossy(name);
         let value = String::from_utf8_lossy(value);
         let counts = ROWS.iter().any(|row| row.counts(&name, &value, check));
         counts.then(|| name.into_owned())
     })
+}
+
+/// Returns the beginning of the names of variables that a program sets for what it starts. Those of git name
+/// only programs, which are judged themselves.
+pub(super) fn own_variables(starter: &RunningProgram) -> Option<&'static [u8]> {
+    match (starter.name.as_str(), starter.helpers_of.as_deref()) {
+        (_, Some("git")) => Some(b"GIT_"),
+        // Its library is loaded by the program that it becomes. It would not have started with another one.
+        ("stdbuf", _) => Some(b"LD_PRELOAD"),
+        _ => None,
+    }
 }
 
 impl VariableRow {

@@ -126,7 +126,12 @@ impl fmt::Display for StartRefusalReason {
                 "changed since the rules were read; `shellyard config reload` accepts it",
             ),
             Self::OtherFile { path, listed } => {
-                write!(f, "{} is not the listed {}", path.display(), listed.display())
+                write!(
+                    f,
+                    "{} is not the listed {}; a rule with its path allows it",
+                    path.display(),
+                    listed.display()
+                )
             }
             Self::Variable { name } => write!(f, "{name} is set and may change what it runs"),
             Self::Mismatch => f.write_str("another program was loaded than the one judged"),

@@ -246,20 +246,6 @@ impl Jail {
         self.work.join("cwd")
     }
 
-    /// `true` if scripts find a program of this name.
-    pub(crate) fn has(&self, name: &str) -> bool {
-        self.bin.join(name).exists()
-    }
-
-    /// The names of all programs.
-    pub(crate) fn programs(&self) -> Vec<String> {
-        let entries = fs::read_dir(&self.bin).unwrap();
-        let name = |entry: fs::DirEntry| entry.file_name().into_string().unwrap();
-        let mut names: Vec<String> = entries.map(|entry| name(entry.unwrap())).collect();
-        names.sort();
-        names
-    }
-
     /// Runs a script in a new copy of the project, until no process of it is left.
     pub(crate) fn run(&self, shell: ShellSyntax, script: &str) -> JailRun {
         self.run_within(TimeLimits::SHORT, "", shell, script)
