@@ -449,25 +449,6 @@ fn admit_sandboxed(
     }
 }
 
-/// Returns the path with its symbolic links followed, as far as it exists.
-pub(super) fn resolve_links(path: &Path) -> PathBuf {
-    if let Ok(canonical) = path.canonicalize() {
-        return canonical;
-    }
-    // A write through a dangling link creates its target.
-    if let Ok(target) = path.read_link() {
-        let target = path.parent().unwrap_or(path).join(target);
-        return match (target.parent().and_then(|it| it.canonicalize().ok()), target.file_name()) {
-            (Some(parent), Some(name)) => parent.join(name),
-            _ => target,
-        };
-    }
-    match (path.parent(), path.file_name()) {
-        (Some(parent), Some(name)) => resolve_links(parent).join(name),
-        _ => path.to_owned(),
-    }
-}
-
 /// Returns the syntax in which the shell at this path reads its text.
 fn detect_shell_syntax(path: &str) -> policy::command::ShellSyntax {
     match judged_dialect(&ShellChoice::Path(path.to_owned())) {

@@ -26,7 +26,6 @@ use tokio::time::timeout;
 
 use super::admission::{
     AdmissionControl, AdmissionError, AdmissionRules, AuditedRequest, decide, open_allowed_dir,
-    resolve_links,
 };
 use super::submission::CallerContext;
 use super::tenant_client::TenantClient;
@@ -155,6 +154,25 @@ fn is_file_tool_listed(policy: &Policy, tool: &str) -> bool {
     match (&policy.allow, tool) {
         (Some(allow), READ_FILE | WRITE_FILE) => allow.iter().any(names_it),
         (Some(_) | None, _) => true,
+    }
+}
+
+/// Returns the path with its symbolic links followed, as far as it exists.
+fn resolve_links(path: &Path) -> PathBuf {
+    if let Ok(canonical) = path.canonicalize() {
+        return canonical;
+    }
+    // A write through a dangling link creates its target.
+    if let Ok(target) = path.read_link() {
+        let target = path.parent().unwrap_or(path).join(target);
+        return match (target.parent().and_then(|it| it.canonicalize().ok()), target.file_name()) {
+            (Some(parent), Some(name)) => parent.join(name),
+            _ => target,
+        };
+    }
+    match (path.parent(), path.file_name()) {
+        (Some(parent), Some(name)) => resolve_links(parent).join(name),
+        _ => path.to_owned(),
     }
 }
 

@@ -128,15 +128,6 @@ impl From<&Word> for VariableValue {
     }
 }
 
-/// The processes that see an assignment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AssignmentScope {
-    /// The shell itself. Programs see the value only if the name was exported before.
-    Shell,
-    /// The programs that the shell starts.
-    Environment,
-}
-
 /// A variable that the text sets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assignment {
@@ -144,8 +135,6 @@ pub struct Assignment {
     pub name: String,
     /// The value that the variable gets.
     pub value: VariableValue,
-    /// The processes that see the value.
-    pub scope: AssignmentScope,
 }
 
 /// A redirection of a command.
@@ -325,10 +314,6 @@ impl From<UncertainReason> for Uncertainty {
 pub struct Extraction {
     /// Every command in the text, including those that may never be reached.
     pub commands: Vec<SimpleCommand>,
-    /// Variables that the text sets outside of single commands.
-    pub assignments: Vec<Assignment>,
-    /// Redirections that belong to no single command.
-    pub redirects: Vec<Redirect>,
     /// The first position that could not be judged, if any; then `commands` may be incomplete.
     pub uncertain: Option<Uncertainty>,
 }
@@ -345,7 +330,6 @@ pub(crate) enum Effect {
         /// The name, with the subscript.
         name: String,
         value: VariableValue,
-        scope: AssignmentScope,
     },
     /// Evaluates this word, as arithmetic or as a name with a subscript.
     Evaluates(Word),
@@ -354,9 +338,6 @@ pub(crate) enum Effect {
     /// Sets this variable to a value that is known only when the command runs. If the variable is
     /// an array, bash reads elements from the value and expands them.
     Declares(String),
-    /// Assumes that the unquoted values of these variables, and the output of `pwd` and `id`, are
-    /// one word each.
-    ReliesOnOneWord(Vec<String>),
     /// Can remove functions.
     RemovesFunctions,
     /// Has effects that the text does not determine.

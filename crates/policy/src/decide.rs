@@ -6,8 +6,7 @@ use std::collections::BTreeSet;
 use thiserror::Error;
 
 use super::command::{
-    Assignment, AssignmentScope, CommandLookup, Extraction, ShellSyntax, SimpleCommand,
-    Uncertainty, VariableValue,
+    Assignment, CommandLookup, Extraction, ShellSyntax, SimpleCommand, Uncertainty, VariableValue,
 };
 use super::extract::{extract, extract_call};
 use super::gate::StartRefusal;
@@ -284,7 +283,6 @@ fn read_request(rules: &ApplicableRules<'_>, request: &PolicyRequest<'_>) -> Ext
         .map(|(name, value)| Assignment {
             name: name.clone(),
             value: VariableValue::Text(value.clone()),
-            scope: AssignmentScope::Environment,
         })
         .collect();
     match request.command {

@@ -119,6 +119,7 @@ impl ConfinedServer {
             },
             user: None,
             keep_as: None,
+            gate: None,
             deadline: None,
         }
     }

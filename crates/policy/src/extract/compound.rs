@@ -32,7 +32,7 @@ impl TextReader<'_, '_> {
 
     fn read_compound_redirects(&mut self) -> ReadResult<ListEntry> {
         let redirects = self.read_redirects()?;
-        self.state.redirects.extend(redirects);
+        self.state.redirects += redirects.len();
         Ok(ListEntry::Plain)
     }
 

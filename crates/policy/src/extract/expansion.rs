@@ -327,7 +327,7 @@ impl TextReader<'_, '_> {
                 }
                 _ if is_name_start(byte) => {
                     let name = self.read_variable_name();
-                    self.state.symbols.note_in_arithmetic(&name);
+                    self.state.symbols.note_evaluated(&name);
                 }
                 _ => self.read_arithmetic_sign(byte, closing, &mut open)?,
             }
@@ -410,7 +410,7 @@ impl TextReader<'_, '_> {
                 Some(b'$') if quote == b'"' => self.read_arithmetic_dollar()?,
                 Some(byte) if is_name_start(byte) => {
                     let name = self.read_variable_name();
-                    self.state.symbols.note_in_arithmetic(&name);
+                    self.state.symbols.note_evaluated(&name);
                 }
                 Some(byte) if byte.is_ascii_digit() || b" .-/:+@%".contains(&byte) => self.pos += 1,
                 Some(_) | None => return self.fail_syntax("quotes in arithmetic"),
@@ -486,12 +486,10 @@ impl TextReader<'_, '_> {
             return Ok(());
         }
         let first = self.state.commands.len();
-        let redirects = self.state.redirects.len();
+        let redirects = self.state.redirects;
         self.in_context(CommandContext::Substitution, Self::read_commands_in_parens)?;
         match self.state.commands.get(first..) {
-            Some([command])
-                if prints_number(command) && self.state.redirects.len() == redirects =>
-            {
+            Some([command]) if prints_number(command) && self.state.redirects == redirects => {
                 if let Some(name) = command.name() {
                     self.state.symbols.assume_number_output(name);
                 }

@@ -8,8 +8,8 @@ use super::text_reader::{
     ListEntry, MAX_COMMANDS, ReadResult, TextKind, TextReader, ends_word, read,
 };
 use crate::command::{
-    Assignment, AssignmentScope, CommandContext, CommandLookup, Effect, Redirect, ScriptReader,
-    Shape, ShellSyntax, SimpleCommand, UncertainReason, VariableValue, Word,
+    Assignment, CommandContext, CommandLookup, Effect, Redirect, ScriptReader, Shape, ShellSyntax,
+    SimpleCommand, UncertainReason, VariableValue, Word,
 };
 use crate::wrappers;
 
@@ -77,7 +77,7 @@ impl TextReader<'_, '_> {
     /// Reads the next assignment, or the program.
     fn read_assignment_or_program(&mut self, parts: &mut CommandParts) -> ReadResult<()> {
         if let Some((name, value)) = self.read_assignment()? {
-            parts.assignments.push(Assignment { name, value, scope: AssignmentScope::Environment });
+            parts.assignments.push(Assignment { name, value });
             return Ok(());
         }
         let word = self.read_word()?;
@@ -229,17 +229,14 @@ impl TextReader<'_, '_> {
             self.check_assignment(name, value);
         }
         let Some(mut command) = SimpleCommand::from_words(words) else {
-            if assignments.len() + self.state.assignments.len() > MAX_COMMANDS {
+            if assignments.len() + self.state.assignments > MAX_COMMANDS {
                 return self.fail(UncertainReason::TooMany { limit: MAX_COMMANDS });
             }
             if assignments.is_empty() && redirects.is_empty() {
                 return self.fail_syntax("a missing command");
             }
-            let bare = assignments
-                .into_iter()
-                .map(|it| Assignment { scope: AssignmentScope::Shell, ..it });
-            self.state.assignments.extend(bare);
-            self.state.redirects.extend(redirects);
+            self.state.assignments += assignments.len();
+            self.state.redirects += redirects.len();
             return Ok(());
         };
         command.assignments = assignments;
@@ -251,9 +248,8 @@ impl TextReader<'_, '_> {
     /// Notes that the shell itself sets a variable: a loop, `read`, `${x:=…}`.
     pub(super) fn note_assignment(&mut self, name: &str, value: VariableValue) {
         self.check_assignment(name, &value);
-        self.state.symbols.assign(name, value.clone());
-        let name = name.to_owned();
-        self.state.assignments.push(Assignment { name, value, scope: AssignmentScope::Shell });
+        self.state.symbols.assign(name, value);
+        self.state.assignments += 1;
     }
 
     /// Notes a doubt if a variable is code, or changes how the shell parses text.
@@ -500,8 +496,8 @@ impl TextReader<'_, '_> {
                 };
                 self.read_script(&text, shell, CommandContext::Script(starter))
             }
-            Effect::Assigns { name, value, scope } => {
-                self.assign_word(&name, value, scope);
+            Effect::Assigns { name, value } => {
+                self.assign_word(&name, value);
                 Ok(())
             }
             Effect::Evaluates(word) => {
@@ -516,10 +512,6 @@ impl TextReader<'_, '_> {
                 self.state.symbols.note_declared(&name);
                 Ok(())
             }
-            Effect::ReliesOnOneWord(names) => {
-                self.state.symbols.assume_one_word(names);
-                Ok(())
-            }
             Effect::RemovesFunctions => {
                 self.state.symbols.remove_functions();
                 Ok(())
@@ -532,7 +524,7 @@ impl TextReader<'_, '_> {
     }
 
     /// Notes that a builtin sets `NAME` or `NAME[subscript]`.
-    fn assign_word(&mut self, target: &str, value: VariableValue, scope: AssignmentScope) {
+    fn assign_word(&mut self, target: &str, value: VariableValue) {
         let (name, subscript) = target.split_once('[').unwrap_or((target, ""));
         if !subscript.is_empty()
             && !self.state.symbols.note_evaluated_text(subscript.trim_end_matches(']'))
@@ -543,8 +535,8 @@ impl TextReader<'_, '_> {
             self.state.symbols.note_array(name);
         }
         self.check_assignment(name, &value);
-        self.state.symbols.assign(name, value.clone());
-        self.state.assignments.push(Assignment { name: name.to_owned(), value, scope });
+        self.state.symbols.assign(name, value);
+        self.state.assignments += 1;
     }
 
     /// Reads text that runs as commands. A doubt inside it does not stop the reader of the outer

@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::command::{Assignment, AssignmentScope, VariableValue};
+use crate::command::VariableValue;
 use crate::options::has_word;
 
 /// Variables that the shell sets to text from outside.
@@ -27,8 +27,6 @@ const PATH_VARIABLES: [&str; 4] = ["HOME", "PWD", "OLDPWD", "DIRSTACK"];
 pub(super) struct SymbolTable {
     values: HashMap<String, Vec<VariableValue>>,
     evaluated: Vec<String>,
-    /// Variables that an arithmetic expression may set.
-    set_in_arithmetic: Vec<String>,
     /// Functions that are certainly defined at this point of the text.
     functions: HashSet<String>,
     /// Functions that are defined anywhere in the text.
@@ -38,8 +36,6 @@ pub(super) struct SymbolTable {
     assumed_plain: Vec<String>,
     /// `true` if `$HOME`, `$PWD` or an expanded `~` was assumed to be an absolute path.
     assumed_path_variables: bool,
-    /// Variables whose unquoted value was assumed to be one word.
-    assumed_one_word: Vec<String>,
     /// Variables that are arrays somewhere in the text.
     arrays: HashSet<String>,
     /// Variables that a declaring builtin sets to an unknown value, from which bash reads an array.
@@ -66,18 +62,12 @@ impl SymbolTable {
         self.evaluated.push(name.to_owned());
     }
 
-    /// Notes that arithmetic reads or sets this variable.
-    pub(super) fn note_in_arithmetic(&mut self, name: &str) {
-        self.note_evaluated(name);
-        self.set_in_arithmetic.push(name.to_owned());
-    }
-
     /// Notes that arithmetic reads this text. Returns `false` if the text itself contains code.
     pub(super) fn note_evaluated_text(&mut self, text: &str) -> bool {
         if may_contain_code(text) {
             return false;
         }
-        variable_names(text).for_each(|name| self.note_in_arithmetic(name));
+        variable_names(text).for_each(|name| self.note_evaluated(name));
         true
     }
 
@@ -171,14 +161,6 @@ impl SymbolTable {
         self.assumed_path_variables = true;
     }
 
-    /// Notes the assumption that the unquoted value of each of these variables is one word, and so
-    /// is the output of `pwd` and `id`.
-    pub(super) fn assume_one_word(&mut self, names: Vec<String>) {
-        self.assumed_one_word.extend(names);
-        self.assume_number_output("pwd");
-        self.assume_number_output("id");
-    }
-
     /// Notes the assumption that this program prints a number: no function may replace it.
     pub(super) fn assume_number_output(&mut self, program: &str) {
         self.assumed_number_output.push(program.to_owned());
@@ -190,16 +172,13 @@ impl SymbolTable {
 
     /// `true` if the whole text contradicts an assumption that was made while reading it.
     pub(super) fn has_broken_assumption(&self) -> bool {
-        let assumes_no_splitting =
-            !self.assumed_one_word.is_empty() || !self.assumed_plain.is_empty();
-        let splits = assumes_no_splitting && self.values.contains_key("IFS");
+        let splits = !self.assumed_plain.is_empty() && self.values.contains_key("IFS");
         splits
             || self
                 .assumed_plain
                 .iter()
                 .any(|name| self.variable_shape(name) == VariableShape::Unknown)
             || self.assumed_number_output.iter().any(|name| self.all_functions.contains(name))
-            || self.assumed_one_word.iter().any(|name| !self.is_one_word(name))
             || self.assumed_path_variables
                 && PATH_VARIABLES.iter().any(|name| !self.is_absolute_path(name))
     }
@@ -212,20 +191,6 @@ impl SymbolTable {
             VariableValue::Number | VariableValue::File | VariableValue::Unknown => false,
         };
         self.values.get(name).is_none_or(|values| values.iter().all(is_absolute))
-    }
-
-    /// `true` if the text gives a variable no value that could be split or be an option.
-    fn is_one_word(&self, name: &str) -> bool {
-        if PATH_VARIABLES.contains(&name) {
-            return self.is_absolute_path(name);
-        }
-        let is_one_word = |value: &VariableValue| match value {
-            VariableValue::Text(text) => is_plain(text),
-            VariableValue::Number => true,
-            VariableValue::Copy(_) | VariableValue::File | VariableValue::Unknown => false,
-        };
-        !is_external(name)
-            && self.values.get(name).is_none_or(|values| values.iter().all(is_one_word))
     }
 
     pub(super) fn note_array(&mut self, name: &str) {
@@ -266,15 +231,6 @@ impl SymbolTable {
             })
         };
         self.has_unknown_redirect && (self.has_address_word || value_may_be_address())
-    }
-
-    /// Returns an assignment for each variable that arithmetic may set.
-    pub(super) fn arithmetic_assignments(&self) -> impl Iterator<Item = Assignment> {
-        self.set_in_arithmetic.iter().map(|name| Assignment {
-            name: name.clone(),
-            value: VariableValue::Number,
-            scope: AssignmentScope::Shell,
-        })
     }
 }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::symbol_table::{SymbolTable, is_code_variable};
 use crate::command::{
-    Assignment, CommandContext, CommandLookup, Extraction, Redirect, ShellSyntax, SimpleCommand,
+    Assignment, CommandContext, CommandLookup, Extraction, ShellSyntax, SimpleCommand,
     UncertainReason, Uncertainty, Word,
 };
 
@@ -27,8 +27,9 @@ pub(super) type ReadResult<T> = Result<T, Uncertainty>;
 #[derive(Debug, Default)]
 pub(super) struct ExtractionState {
     pub(super) commands: Vec<SimpleCommand>,
-    pub(super) assignments: Vec<Assignment>,
-    pub(super) redirects: Vec<Redirect>,
+    /// The numbers of assignments and redirections outside of single commands.
+    pub(super) assignments: usize,
+    pub(super) redirects: usize,
     pub(super) symbols: SymbolTable,
     pub(super) path: Vec<CommandContext>,
     pub(super) depth: usize,
@@ -159,7 +160,7 @@ impl<'t, 's> TextReader<'t, 's> {
 
     /// Counts a command and its words against the limits.
     pub(super) fn count_command(&mut self, command: &SimpleCommand) -> ReadResult<()> {
-        if self.state.commands.len() + self.state.assignments.len() >= MAX_COMMANDS {
+        if self.state.commands.len() + self.state.assignments >= MAX_COMMANDS {
             return self.fail(UncertainReason::TooMany { limit: MAX_COMMANDS });
         }
         let words = command.args.len() + command.assignments.len();
@@ -262,13 +263,7 @@ impl ExtractionState {
                 }
             }
         }
-        self.assignments.extend(self.symbols.arithmetic_assignments());
-        Extraction {
-            commands: self.commands,
-            assignments: self.assignments,
-            redirects: self.redirects,
-            uncertain: self.uncertain,
-        }
+        Extraction { commands: self.commands, uncertain: self.uncertain }
     }
 }
 

@@ -169,7 +169,7 @@ allow ls | touch touch pwned | touch pwned (not on the allow list)
 # A copy, a link and another name for it.
 allow git | bash > /w/git git status | git status (/w/git is not the listed /usr/bin/git; a rule with its path allows it, started by bash)
 allow git | bash > /w/x git status | git status (/w/x is not the listed /usr/bin/git; a rule with its path allows it, started by bash)
-allow ls | bash > touch ls pwned | ls pwned (/usr/bin/touch is not the listed /usr/bin/ls; a rule with its path allows it, started by bash)
+allow ls | bash > touch ls pwned | ls pwned (not on the allow list, started by bash)
 allow ls | bash > /w/sh sh -c x | sh -c x (not on the allow list, started by bash)
 allow ls | bash > /lib64/ld-linux.so.2 ls /w/x | ls /w/x (/lib64/ld-linux.so.2 is not the listed /usr/bin/ls; a rule with its path allows it, started by bash)
 # A changed or replaced file.

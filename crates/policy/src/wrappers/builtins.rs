@@ -4,8 +4,7 @@ use std::sync::LazyLock;
 
 use super::prefix::{ScannedOptions, scan_options};
 use crate::command::{
-    AssignmentScope, Effect, ScriptReader, Shape, SimpleCommand, UncertainReason, VariableValue,
-    Word,
+    Effect, ScriptReader, Shape, SimpleCommand, UncertainReason, VariableValue, Word,
 };
 use crate::options::{OptionSet, has_word, stays_one_word};
 
@@ -179,7 +178,6 @@ fn variable_builtin_effects(name: &str, args: &[Word]) -> Option<Vec<Effect>> {
 
 fn declare_effects(name: &str, args: &[Word]) -> Vec<Effect> {
     let mut effects = Vec::new();
-    let mut exported = name == "export";
     let mut integer = false;
     let mut array = false;
     for word in args {
@@ -194,17 +192,15 @@ fn declare_effects(name: &str, args: &[Word]) -> Vec<Effect> {
             if word.text.contains('n') && name != "export" {
                 effects.push(Effect::unclear(name, "a reference to another variable"));
             }
-            exported |= word.text.contains('x');
             integer |= word.text.contains('i');
             array |= word.text.contains(['a', 'A']);
             continue;
         }
-        let scope = if exported { AssignmentScope::Environment } else { AssignmentScope::Shell };
         if array {
             let name = word.text.split(['=', '+', '[']).next().unwrap_or_default();
             effects.push(Effect::IsArray(name.to_owned()));
         }
-        push_declaration_effects(word, scope, integer, &mut effects);
+        push_declaration_effects(word, integer, &mut effects);
     }
     effects
 }
@@ -227,12 +223,7 @@ fn array_value_effect(word: &Word, name: &str, value: &VariableValue) -> Option<
     }
 }
 
-fn push_declaration_effects(
-    word: &Word,
-    scope: AssignmentScope,
-    integer: bool,
-    effects: &mut Vec<Effect>,
-) {
+fn push_declaration_effects(word: &Word, integer: bool, effects: &mut Vec<Effect>) {
     let (name, value) = match (word.text.split_once('='), word.shape) {
         (Some((name, text)), Shape::Literal) => (name, VariableValue::Text(text.to_owned())),
         (Some((name, _)), _) => (name, VariableValue::Unknown),
@@ -251,15 +242,13 @@ fn push_declaration_effects(
     if word.shape != Shape::Literal && word.variable.is_none() && word.text.contains('[') {
         effects.push(Effect::Unclear(UncertainReason::Code("a subscript")));
     }
-    effects.push(Effect::Assigns { name: name.to_owned(), value, scope });
+    effects.push(Effect::Assigns { name: name.to_owned(), value });
 }
 
 /// Returns the effect of setting the variable that a word names.
 fn assign_effect(word: &Word, value: VariableValue) -> Effect {
     match word.value() {
-        Some(name) => {
-            Effect::Assigns { name: name.to_owned(), value, scope: AssignmentScope::Shell }
-        }
+        Some(name) => Effect::Assigns { name: name.to_owned(), value },
         None => Effect::Unclear(UncertainReason::Dynamic("the name of a variable")),
     }
 }

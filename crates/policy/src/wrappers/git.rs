@@ -9,20 +9,6 @@ use crate::options::OptionSet;
 /// The options of git before the subcommand.
 static GLOBAL: LazyLock<OptionSet> = LazyLock::new(|| option_set("git"));
 
-/// Subcommands of git itself; any other name is a program `git-NAME` or an alias.
-const SUBCOMMANDS: &str = "add am annotate apply archive bisect blame branch bundle cat-file check-attr \
-    check-ignore check-ref-format checkout checkout-index cherry cherry-pick clean clone \
-    commit commit-graph commit-tree config count-objects credential describe diff diff-files \
-    diff-index diff-tree difftool fast-export fast-import fetch fetch-pack filter-branch \
-    for-each-ref format-patch fsck gc get-tar-commit-id grep hash-object help index-pack \
-    init interpret-trailers lfs log ls-files ls-remote ls-tree mailinfo maintenance merge \
-    merge-base merge-file merge-tree mergetool mktag mktree mv name-rev notes pack-refs \
-    prune pack-objects pull push range-diff read-tree rebase reflog remote repack replace \
-    request-pull rerere reset restore rev-list rev-parse revert rm send-email shortlog show \
-    show-ref sparse-checkout stash status submodule switch tag update-index update-ref \
-    update-server-info var verify-commit verify-pack verify-tag version whatchanged worktree \
-    write-tree symbolic-ref stripspace show-branch";
-
 /// Returns the words from the subcommand on; all words if the options are not understood.
 pub(crate) fn git_operands(args: &[Word]) -> &[Word] {
     scan_options(args, &GLOBAL).ok().and_then(|scan| args.get(scan.rest..)).unwrap_or(args)
@@ -96,34 +82,19 @@ fn is_viewer_setting(name: &str) -> bool {
 }
 
 fn subcommand_effects(name: &str, args: &[Word]) -> Vec<Effect> {
-    let mut effects = if starts_git_editor(name, args) { git_editor_effects() } else { Vec::new() };
-    effects.extend(launch_effects(name, args));
-    effects
-}
-
-fn launch_effects(name: &str, args: &[Word]) -> Vec<Effect> {
     match name {
         "bisect" => bisect_effects(args),
         "submodule" => submodule_effects(args),
         "rebase" => code_option_effects(name, args, &["-x", "--exec"]),
         "difftool" => code_option_effects(name, args, &["-x", "--extcmd", "-t", "--tool"]),
-        "filter-branch" => vec![Effect::unclear("git filter-branch", "a filter")],
         "grep" => code_option_effects(name, args, &["-O", "--open-files-in-pager"]),
-        "clone" | "fetch" | "pull" | "push" | "ls-remote" | "fetch-pack" | "archive" | "remote" => {
-            transport_effects(name, args)
-        }
         "config" => config_effects(args),
-        "init" => code_option_effects(name, args, &["--template"]),
-        "send-email" | "mergetool" | "credential" | "maintenance" => {
+        "filter-branch" | "send-email" | "mergetool" | "credential" | "maintenance" => {
             vec![Effect::unclear(&format!("git {name}"), "what it starts")]
         }
-        _ if SUBCOMMANDS.split(' ').any(|known| known == name) => Vec::new(),
-        _ => {
-            // An alias in a configuration file, or a program on PATH.
-            let mut words = vec![Word::literal(format!("git-{name}"))];
-            words.extend_from_slice(args);
-            Effect::runs(&words)
-        }
+        "clone" | "fetch" | "pull" | "push" | "ls-remote" | "fetch-pack" | "archive" | "remote"
+        | "init" => transport_effects(name, args),
+        _ => Vec::new(),
     }
 }
 
@@ -133,9 +104,6 @@ fn code_option_effects(name: &str, args: &[Word], options: &[&str]) -> Vec<Effec
     let program = format!("git {name}");
     let mut effects = Vec::new();
     for (index, word) in args.iter().enumerate() {
-        if word.may_become_option() {
-            effects.push(Effect::unclear(&program, format!("the word {word}")));
-        }
         let Some(option) = options.iter().find(|option| is_option(&word.text, option)) else {
             continue;
         };
@@ -171,15 +139,11 @@ fn transport_effects(name: &str, args: &[Word]) -> Vec<Effect> {
         ["--upload-pack", "--receive-pack", "--exec", "--template", "--config"];
     let program = format!("git {name}");
     let mut effects = Vec::new();
-    for (index, word) in args.iter().enumerate() {
+    for word in args {
         let named = OPTIONS.iter().any(|option| is_option(&word.text, option));
         let short = name == "clone" && is_option(&word.text, "-u");
         let setting = name == "clone" && is_option(&word.text, "-c");
-        let value = index.checked_sub(1).and_then(|index| args.get(index));
-        let free = word.value().is_none()
-            && word.text.is_empty()
-            && !value.is_some_and(|option| option.is("-b") || option.is("--branch"));
-        if named || short || setting || free || word.text.contains("::") {
+        if named || short || setting || word.text.contains("::") {
             effects.push(Effect::unclear(&program, format!("the word {word}")));
         }
     }
@@ -200,9 +164,7 @@ fn bisect_effects(args: &[Word]) -> Vec<Effect> {
 /// to a shell.
 fn submodule_effects(args: &[Word]) -> Vec<Effect> {
     let Some(position) = args.iter().position(|word| word.is("foreach")) else {
-        let odd = args.iter().find(|word| word.may_become_option());
-        let odd = odd.map(|word| Effect::unclear("git submodule", format!("the word {word}")));
-        return odd.into_iter().collect();
+        return Vec::new();
     };
     let rest = args.get(position + 1..).unwrap_or_default();
     let rest: Vec<&Word> = rest.iter().filter(|word| !word.text.starts_with("--")).collect();
@@ -213,148 +175,15 @@ fn submodule_effects(args: &[Word]) -> Vec<Effect> {
     }
 }
 
-/// The options of `git config`.
-static CONFIG: LazyLock<OptionSet> = LazyLock::new(|| option_set("git_config"));
-
 /// Returns the effects of `git config name value`, which is a permanent `-c name=value`.
 fn config_effects(args: &[Word]) -> Vec<Effect> {
-    const ACTIONS: [&str; 5] = ["get", "list", "set", "unset", "edit"];
-    const READS: [&str; 8] =
-        ["get", "get-all", "get-regexp", "get-urlmatch", "list", "l", "unset", "unset-all"];
-    let odd = |what: String| vec![Effect::unclear("git config", what)];
-    let mut given = Vec::new();
-    let mut rest = args;
-    let mut action = None;
-    loop {
-        let scan = match scan_options(rest, &CONFIG) {
-            Ok(scan) => scan,
-            Err(what) => return odd(what),
-        };
-        rest = rest.get(scan.rest..).unwrap_or_default();
-        given.extend(scan.options);
-        let first = rest.first().and_then(Word::value);
-        match first.and_then(|first| ACTIONS.iter().find(|it| **it == first)) {
-            Some(found) if action.is_none() => action = Some(*found),
-            Some(_) | None => break,
-        }
-        rest = rest.get(1..).unwrap_or_default();
-    }
-    let has = |names: &[&str]| given.iter().any(|it| names.contains(&it.name.as_str()));
-    if action == Some("edit") || has(&["e", "edit"]) {
-        return git_editor_effects();
-    }
-    if matches!(action, Some("get" | "list" | "unset")) || (action.is_none() && has(&READS)) {
-        return Vec::new();
-    }
-    match rest {
-        [name] if name.value().is_some() && action.is_none() => Vec::new(),
-        [_, _, ..] if has(&["f", "file"]) => odd("another file".to_owned()),
-        [name, value, ..] => {
+    let is_operand = |word: &&Word| !word.text.starts_with('-') && !word.is("set");
+    let operands: Vec<&Word> = args.iter().filter(is_operand).collect();
+    match operands.as_slice() {
+        [name, value, ..] if name.text.contains('.') => {
             let literal = name.value().is_some() && value.value().is_some();
             setting_effect(&format!("{}={}", name.text, value.text), literal).into_iter().collect()
         }
-        [] | [_] => odd("what it changes".to_owned()),
+        _ => Vec::new(),
     }
-}
-
-// The cases in which git starts an editor.
-
-/// Returns the effect of starting git's configured editor, for which `editor` stands.
-fn git_editor_effects() -> Vec<Effect> {
-    Effect::runs(&[Word::literal("editor")])
-}
-
-/// `true` if a subcommand of git starts an editor.
-fn starts_git_editor(name: &str, args: &[Word]) -> bool {
-    let end = args.iter().position(|word| word.is("--")).unwrap_or(args.len());
-    let words = args.get(..end).unwrap_or_default();
-    let has = |options: &[&str]| {
-        words.iter().any(|word| options.iter().any(|option| is_option(&word.text, option)))
-    };
-    match name {
-        "commit" => message_source(words) != MessageSource::Argument,
-        "tag" => match message_source(words) {
-            MessageSource::Argument => false,
-            MessageSource::Editor => true,
-            MessageSource::None => has(&["-a", "-s", "-u", "--annotate", "--sign", "--local-user"]),
-        },
-        "notes" => match words.iter().find(|word| !word.text.starts_with('-')) {
-            Some(word) if word.is("add") || word.is("edit") || word.is("append") => {
-                message_source(words) != MessageSource::Argument
-            }
-            Some(word) => word.value().is_none(),
-            None => false,
-        },
-        "rebase" => has(&["-i", "--interactive", "--edit-todo"]),
-        "branch" => has(&["--edit-description"]),
-        "merge" | "pull" | "cherry-pick" | "revert" | "add" | "replace" => has(&["-e", "--edit"]),
-        _ => false,
-    }
-}
-
-/// The source of a commit message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum MessageSource {
-    None,
-    Argument,
-    Editor,
-}
-
-/// Finds the source of the message in the options of `commit`, `tag` and `notes`.
-fn message_source(words: &[Word]) -> MessageSource {
-    const ARGUMENT: [&str; 6] =
-        ["--message", "--file", "--reuse-message", "--no-edit", "--fixup", "--dry-run"];
-    const EDITOR: [&str; 2] = ["--edit", "--reedit-message"];
-    let mut message = MessageSource::None;
-    let mut value = false;
-    let mut fixup = false;
-    for word in words {
-        let reworded = std::mem::take(&mut fixup) && has_fixup_action(word);
-        if std::mem::take(&mut value) && !reworded {
-            continue;
-        }
-        if reworded {
-            return MessageSource::Editor;
-        }
-        let text = word.text.as_str();
-        if word.may_become_option() && !text.starts_with('-') {
-            return MessageSource::Editor;
-        }
-        if text.starts_with("--") {
-            let (name, attached) = text.split_once('=').map_or((text, ""), |(n, v)| (n, v));
-            fixup = is_option(name, "--fixup");
-            let reworded = fixup && attached.contains(':');
-            if reworded || EDITOR.iter().any(|option| is_option(name, option)) {
-                return MessageSource::Editor;
-            }
-            if ARGUMENT.contains(&name) {
-                message = MessageSource::Argument;
-            }
-            value = !text.contains('=') && takes_next_word(name);
-            fixup &= value;
-        } else if let Some(cluster) = text.strip_prefix('-') {
-            let end = cluster.find(['m', 'F', 'C', 'c', 't', 'S', 'u']).unwrap_or(cluster.len());
-            let (flags, rest) = cluster.split_at(end);
-            if flags.contains('e') || rest.starts_with('c') {
-                return MessageSource::Editor;
-            }
-            if rest.starts_with(['m', 'F', 'C']) {
-                message = MessageSource::Argument;
-            }
-            value = rest.len() == 1 && rest.starts_with(['m', 'F', 'C', 't']);
-        }
-    }
-    message
-}
-
-/// `true` for `amend:COMMIT` and `reword:COMMIT` after `--fixup`, which open an editor.
-fn has_fixup_action(word: &Word) -> bool {
-    word.value().is_none_or(|text| text.contains(':'))
-}
-
-/// `true` if the value of a long option of `commit`, `tag` or `notes` is the next word.
-fn takes_next_word(name: &str) -> bool {
-    const VALUES: &str = "--message --file --reuse-message --fixup --squash --author --date --template --cleanup \
-        --trailer --pathspec-from-file --local-user --ref";
-    VALUES.split_ascii_whitespace().any(|option| is_option(name, option))
 }

@@ -7,6 +7,7 @@
 mod awk_sed;
 mod builtins;
 mod git;
+mod loose;
 mod prefix;
 mod programs;
 mod shells;

@@ -1,14 +1,12 @@
 //! The lookup of a command's effects by its name, and the programs that have a command in their
-//! arguments or their options: `find -exec`, `fd -x`, `xargs`, `parallel`, editors, pagers, and the
-//! programs of the table `exec_options`.
+//! arguments or their options: `find -exec`, `fd -x`, `xargs`, `parallel`, editors, pagers, `tar -I`.
 
-use std::collections::HashMap;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 use super::prefix::{self, option_set, scan_options};
-use super::{awk_sed, builtins, git, shells};
+use super::{awk_sed, builtins, git, loose, shells};
 use crate::command::{Effect, Redirect, SH, ScriptReader, Shape, ShellSyntax, SimpleCommand, Word};
-use crate::options::{OptionSet, ProgramTable, has_word};
+use crate::options::{OptionSet, has_word};
 
 /// Returns the effects of a command, from the table that knows its name.
 pub(crate) fn command_effects(command: &SimpleCommand) -> Vec<Effect> {
@@ -18,7 +16,7 @@ pub(crate) fn command_effects(command: &SimpleCommand) -> Vec<Effect> {
     builtins::builtin_effects(name, command)
         .or_else(|| shells::shell_program_effects(name, command))
         .or_else(|| prefix::prefix_effects(name, command))
-        .or_else(|| prefix::container_effects(name, command))
+        .or_else(|| loose::loose_effects(name, command))
         .or_else(|| match name {
             "find" => Some(find_effects(command)),
             "fd" | "fdfind" => Some(fd_effects(command)),
@@ -38,130 +36,73 @@ pub(crate) fn command_effects(command: &SimpleCommand) -> Vec<Effect> {
 
 // Programs with options that run another program.
 
+/// Programs with options that run a command line, and options with a value that is not followed.
+const PROGRAMS: [(&str, &str, &str); 17] = [
+    (
+        "tar gtar bsdtar",
+        "-I --use-compress-program --to-command --checkpoint-action=exec",
+        "-F --info-script --new-volume-script --rsh-command --rmt-command",
+    ),
+    ("rsync", "-e --rsh", "--rsync-path"),
+    ("zip", "-TT --unzip-command", ""),
+    ("man", "-P --pager -H --html", "-C"),
+    ("sort", "--compress-program", ""),
+    ("split", "--filter", ""),
+    ("rg", "--pre --hostname-bin", ""),
+    ("bat batcat ag delta", "--pager", ""),
+    ("tcpdump", "-z", ""),
+    ("scp sftp", "", "-S -o -F -D -b"),
+    ("wget", "", "--use-askpass -e --execute --config"),
+    ("nc ncat netcat", "-e -c --exec --sh-exec", "--lua-exec"),
+    ("fzf", "--preview", "--bind --execute --become"),
+    ("sdiff diff3", "--diff-program", ""),
+    ("install", "--strip-program", ""),
+    ("nix-shell", "--run --command", ""),
+    ("psql mysql mariadb sqlite3 dc", "", ""),
+];
+
 /// Returns the effects of the options of a program in the table; `None` for any other program.
 fn exec_option_effects(name: &str, command: &SimpleCommand) -> Option<Vec<Effect>> {
-    let program = PROGRAMS.get(name)?;
+    let (_, runs, unclear) = PROGRAMS.iter().find(|(names, ..)| has_word(names, name))?;
     let mut effects = Vec::new();
-    let mut words = command.args.iter().peekable();
-    let mut first = true;
-    let mut closed = false;
-    while let Some(word) = words.next() {
-        // `--` may be the value of an unknown option, so words after it still count if they look
-        // like options.
-        if word.is("--") {
-            closed = true;
-            continue;
-        }
-        if closed && word.value().is_none() {
-            continue;
-        }
-        if word.may_become_option() {
-            effects.push(Effect::unclear(name, format!("the word {word}")));
-            continue;
-        }
-        let bundle = first && program.bundles && !word.text.starts_with('-');
-        first = false;
-        match find_option(program, &word.text, bundle) {
-            OptionMatch::Runs(option, attached) => {
-                let value = match attached {
-                    Some(text) => Some(Word { text, ..word.clone() }),
-                    None => words.next().cloned(),
-                };
-                effects.extend(option_effect(name, option, value));
+    for (index, word) in command.args.iter().enumerate() {
+        // `tar xIf PROGRAM FILE`: the values follow in the order of the letters.
+        let is_bundle = index == 0 && name.ends_with("tar") && word.text.contains(['I', 'F']);
+        let find =
+            |options: &str| options.split(' ').find_map(|option| find_value(&word.text, option));
+        let is_unclear = is_bundle && !word.text.starts_with('-')
+            || word.value().is_none() && word.text.is_empty() && word.shape == Shape::Many
+            || find(unclear).is_some();
+        match find(runs) {
+            _ if is_unclear => effects.push(Effect::unclear(name, format!("the word {word}"))),
+            None => {}
+            Some("") => {
+                effects.extend(command.args.get(index + 1).map(|text| Effect::script(text, SH)))
             }
-            OptionMatch::Unclear => effects.push(Effect::unclear(name, format!("the word {word}"))),
-            OptionMatch::TakesNext => {
-                words.next();
+            Some(text) => {
+                let text = Word { text: text.to_owned(), ..word.clone() };
+                effects.push(Effect::script(&text, SH));
             }
-            OptionMatch::Other => {}
         }
     }
     effects.extend(shell_word_effect(name, command));
     Some(effects)
 }
 
-/// The meaning of a word to a program.
-enum OptionMatch<'p> {
-    /// An option that runs a command, with its value if that is part of the word.
-    Runs(&'p ExecOption, Option<String>),
-    /// An option that runs a command, with a value in an unknown word.
-    Unclear,
-    /// An option whose value is the next word.
-    TakesNext,
-    Other,
-}
-
-fn find_option<'p>(program: &'p ExecProgram, text: &str, bundle: bool) -> OptionMatch<'p> {
-    if let Some(long) = text.strip_prefix("--") {
-        let (name, value) = match long.split_once('=') {
-            Some((name, value)) => (name, Some(value.to_owned())),
-            None => (long, None),
-        };
-        // GNU programs accept abbreviations of long options.
-        let runs = program.runs.iter().find(|option| {
-            !name.is_empty() && option.name.len() > 2 && option.name.starts_with(name)
-        });
-        return match runs {
-            Some(option) => OptionMatch::Runs(option, value),
-            None if value.is_none() && program.takes_next(&format!("--{name}")) => {
-                OptionMatch::TakesNext
-            }
-            None => OptionMatch::Other,
-        };
+/// Returns the value in a word that has this option, in full, abbreviated or in a cluster; empty if
+/// the value is the next word.
+fn find_value<'t>(text: &'t str, option: &str) -> Option<&'t str> {
+    if let Some((name, wanted)) = option.split_once('=') {
+        let value = find_value(text, name)?;
+        return value.strip_prefix(wanted)?.strip_prefix('=');
     }
-    match text.strip_prefix('-') {
-        Some(cluster) => find_in_cluster(program, cluster),
-        None if bundle => find_in_bundle(program, text),
-        None => OptionMatch::Other,
+    if option.starts_with("--") {
+        let (name, value) = text.split_once('=').unwrap_or((text, ""));
+        return (name.len() > 3 && option.starts_with(name)).then_some(value);
     }
-}
-
-fn find_in_cluster<'p>(program: &'p ExecProgram, cluster: &str) -> OptionMatch<'p> {
-    for (index, letter) in cluster.char_indices() {
-        let here = cluster.get(index..).unwrap_or_default();
-        let two = program.runs.iter().filter(|option| option.name.len() == 2);
-        if let Some((option, rest)) =
-            two.filter_map(|it| here.strip_prefix(it.name).map(|rest| (it, rest))).next()
-        {
-            return OptionMatch::Runs(option, (!rest.is_empty()).then(|| rest.to_owned()));
-        }
-        let rest = cluster.get(index + letter.len_utf8()..).unwrap_or_default();
-        let named =
-            |option: &&ExecOption| option.name.len() == 1 && option.name.starts_with(letter);
-        if let Some(option) = program.runs.iter().find(named) {
-            return OptionMatch::Runs(option, (!rest.is_empty()).then(|| rest.to_owned()));
-        }
-        if program.takes_next(&format!("-{letter}")) {
-            return if rest.is_empty() { OptionMatch::TakesNext } else { OptionMatch::Other };
-        }
-    }
-    OptionMatch::Other
-}
-
-/// Finds an option in a bundle such as `tar xIf PROGRAM FILE`. The values follow in the order of
-/// the letters, so the option's value is unclear.
-fn find_in_bundle<'p>(program: &'p ExecProgram, letters: &str) -> OptionMatch<'p> {
-    let named = |option: &&ExecOption| option.name.len() == 1 && letters.contains(option.name);
-    match program.runs.iter().find(named) {
-        Some(_) => OptionMatch::Unclear,
-        None => OptionMatch::Other,
-    }
-}
-
-fn option_effect(name: &str, option: &ExecOption, value: Option<Word>) -> Option<Effect> {
-    let unclear = || Some(Effect::unclear(name, format!("the option {}", option.name)));
-    let Some(value) = value else {
-        return unclear();
-    };
-    match (option.kind, value.value()) {
-        (ExecValueKind::Text, _) => Some(Effect::script(&value, SH)),
-        (ExecValueKind::Action, Some(text)) if !text.contains("exec") => None,
-        (ExecValueKind::Action, Some(text)) => match text.strip_prefix("exec=") {
-            Some(code) => Some(Effect::Script { text: code.to_owned(), reader: SH }),
-            None => unclear(),
-        },
-        (ExecValueKind::Action, None) | (ExecValueKind::Unclear, _) => unclear(),
-    }
+    let cluster = text.strip_prefix('-').filter(|cluster| !cluster.starts_with('-'))?;
+    let letters = option.strip_prefix('-').filter(|letters| !letters.is_empty())?;
+    cluster.split_once(letters).map(|(_, value)| value)
 }
 
 /// Returns the words that run a shell in the language of an interpreter; empty for other programs.
@@ -201,62 +142,6 @@ fn shell_word_effect(name: &str, command: &SimpleCommand) -> Option<Effect> {
     });
     found.map(|(word, _)| Effect::unclear(name, format!("the word {word}"))).next()
 }
-
-/// The kind of value of an option that runs a command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ExecValueKind {
-    /// `runs`: a command line.
-    Text,
-    /// `runs_action`: `exec=` and a command line, or something harmless.
-    Action,
-    /// `unclear`: a value that is not followed.
-    Unclear,
-}
-
-/// An option that runs a command: one letter, two letters after one dash, or a long name.
-#[derive(Debug)]
-struct ExecOption {
-    name: &'static str,
-    kind: ExecValueKind,
-}
-
-/// A program with options that run commands.
-#[derive(Debug)]
-struct ExecProgram {
-    runs: Vec<ExecOption>,
-    /// Other options that take a value.
-    options: OptionSet,
-    /// `true` if the first word may contain options without a dash.
-    bundles: bool,
-}
-
-impl ExecProgram {
-    fn takes_next(&self, option: &str) -> bool {
-        self.options.takes_next(option) == Some(true)
-    }
-}
-
-static PROGRAMS: LazyLock<HashMap<&'static str, Arc<ExecProgram>>> = LazyLock::new(|| {
-    let mut all = HashMap::new();
-    for block in ProgramTable::parse(include_str!("../../tables/exec_options.txt")).programs {
-        let kinds = [
-            ("runs", ExecValueKind::Text),
-            ("runs_action", ExecValueKind::Action),
-            ("unclear", ExecValueKind::Unclear),
-        ];
-        let runs = kinds.iter().flat_map(|(key, kind)| {
-            let names = block.words(key).iter().map(|name| name.trim_start_matches('-'));
-            names.map(|name| ExecOption { name, kind: *kind })
-        });
-        let program = Arc::new(ExecProgram {
-            runs: runs.collect(),
-            options: OptionSet::from_tokens(block.words("options").iter().copied()),
-            bundles: block.has("bundles"),
-        });
-        all.extend(block.names.iter().map(|name| (*name, Arc::clone(&program))));
-    }
-    all
-});
 
 // `find -exec` and `fd -x`: commands in the arguments.
 
@@ -496,16 +381,4 @@ fn dangerous_option_effects(name: &str, args: &[Word], dangerous: &[&str]) -> Ve
         word.may_become_option() || dangerous.iter().any(|option| word.text.starts_with(option))
     });
     odd.map(|word| Effect::unclear(name, format!("the word {word}"))).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_line_of_the_exec_options_table_is_valid() {
-        let table = ProgramTable::parse(include_str!("../../tables/exec_options.txt"));
-        let keys = ["runs", "runs_action", "unclear", "options", "bundles"];
-        assert_eq!(table.find_faults(&keys), Vec::<String>::new());
-    }
 }

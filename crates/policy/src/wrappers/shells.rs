@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use super::prefix::{NotUnderstood, ScannedOptions, option_set, scan_options};
+use super::prefix::{NotUnderstood, option_set, scan_options};
 use crate::command::{
     CommandContext, Effect, Redirect, SH, ScriptReader, ShellSyntax, SimpleCommand,
     UncertainReason, Word,
@@ -20,13 +20,13 @@ pub(super) fn shell_program_effects(name: &str, command: &SimpleCommand) -> Opti
         "csh" | "tcsh" | "fish" | "nu" | "elvish" | "xonsh" | "rbash" | "capsh" | "at"
         | "batch" | "crontab" | "tmux" | "screen" | "expect" | "newgrp" | "bwrap" | "firejail"
         | "socat" => Err("what it is given".to_owned()),
-        "su" | "runuser" | "sg" => su_effects(args),
-        "script" => script_effects(args),
+        "su" | "sg" | "script" => {
+            text_option_effect(args).ok_or_else(|| "a shell of its own".to_owned())
+        }
+        "runuser" | "flock" => return text_option_effect(args),
         "watch" => watch_effects(args),
-        "flock" => flock_effects(args),
         "ssh" | "autossh" | "mosh" => ssh_effects(name, args),
-        "hyperfine" => hyperfine_effects(args),
-        "entr" => entr_effects(args),
+        "hyperfine" => Ok(hyperfine_effects(args)),
         _ => return None,
     };
     Some(effects.unwrap_or_else(|odd| vec![Effect::unclear(name, odd)]))
@@ -155,52 +155,19 @@ pub(crate) fn heredoc_shell(command: &SimpleCommand) -> Option<(ShellSyntax, Com
     }
 }
 
-/// Returns the effects of `su -c TEXT`; without `-c`, `su` starts a shell.
-fn su_effects(args: &[Word]) -> Result<Vec<Effect>, NotUnderstood> {
-    static SU: LazyLock<OptionSet> = LazyLock::new(|| option_set("su"));
-    let mut rest = args.to_vec();
-    let mut texts = Vec::new();
-    let mut as_user = false;
-    // Options may come after the user's name, so the scan starts again after each operand.
-    loop {
-        let ScannedOptions { options, rest: used } = scan_options(&rest, &SU)?;
-        as_user |= options.iter().any(|option| option.name == "u" || option.name == "user");
-        texts.extend(
-            options.into_iter().filter(|option| {
-                matches!(option.name.as_str(), "c" | "command" | "session-command")
-            }),
-        );
-        rest.drain(..used);
-        if rest.is_empty() || as_user {
-            break;
-        }
-        rest.remove(0);
+/// Returns the effect of `-c TEXT`, which a shell runs; `None` without that option.
+fn text_option_effect(args: &[Word]) -> Option<Vec<Effect>> {
+    let at = args.iter().position(|word| {
+        ["-c", "--command", "--session-command"].iter().any(|option| word.is(option))
+    });
+    if let Some(at) = at {
+        return Some(args.get(at + 1).map(|text| Effect::script(text, SH)).into_iter().collect());
     }
-    if as_user {
-        return Ok(Effect::runs(&rest));
-    }
-    if texts.is_empty() {
-        return Err("a shell of its own".to_owned());
-    }
-    let texts = texts.iter().filter_map(|option| option.value.as_ref());
-    Ok(texts.map(|text| Effect::script(text, SH)).collect())
-}
-
-/// Returns the effects of `script -c TEXT FILE`; without `-c`, `script` starts a shell.
-fn script_effects(args: &[Word]) -> Result<Vec<Effect>, NotUnderstood> {
-    static SCRIPT: LazyLock<OptionSet> = LazyLock::new(|| option_set("script"));
-    let mut rest = args;
-    let mut effects = Vec::new();
-    loop {
-        let scan = scan_options(rest, &SCRIPT)?;
-        let text = scan.value(&["c", "command"]);
-        effects.extend(text.map(|text| Effect::script(text, SH)));
-        match rest.get(scan.rest + 1..) {
-            Some(more) => rest = more,
-            None => break,
-        }
-    }
-    if effects.is_empty() { Err("a shell of its own".to_owned()) } else { Ok(effects) }
+    let attached = |word: &Word| {
+        let text = word.text.strip_prefix("--command=")?.to_owned();
+        Some(Effect::script(&Word { text, ..word.clone() }, SH))
+    };
+    args.iter().find_map(attached).map(|effect| vec![effect])
 }
 
 /// Returns the effect of words that a program joins with blanks and passes to a shell.
@@ -221,26 +188,6 @@ fn watch_effects(args: &[Word]) -> Result<Vec<Effect>, NotUnderstood> {
     Ok(if is_direct { Effect::runs(rest) } else { join_as_script(rest) })
 }
 
-/// Returns the effects of `flock FILE COMMAND…` or `flock FILE -c TEXT`.
-fn flock_effects(args: &[Word]) -> Result<Vec<Effect>, NotUnderstood> {
-    static FLOCK: LazyLock<OptionSet> = LazyLock::new(|| option_set("flock"));
-    let before = scan_options(args, &FLOCK)?;
-    let rest = args.get(before.rest..).unwrap_or_default();
-    let Some((file, rest)) = rest.split_first() else {
-        return Ok(Vec::new());
-    };
-    if !stays_one_word(file) {
-        return Err(format!("the word {file}"));
-    }
-    match rest {
-        [option, code, ..] if option.is("-c") || option.is("--command") => {
-            Ok(vec![Effect::script(code, SH)])
-        }
-        [word, ..] if word.text.starts_with('-') => Err(format!("the word {word}")),
-        words => Ok(Effect::runs(words)),
-    }
-}
-
 /// Returns the effects of `ssh HOST TEXT…`, which runs the text on the host; some settings run a
 /// command on this machine.
 fn ssh_effects(name: &str, args: &[Word]) -> Result<Vec<Effect>, NotUnderstood> {
@@ -248,9 +195,7 @@ fn ssh_effects(name: &str, args: &[Word]) -> Result<Vec<Effect>, NotUnderstood> 
     let scan = scan_options(args, &SSH)?;
     let sets_command = |text: &str| {
         let text = text.to_ascii_lowercase();
-        ["command", "exec", "xauthlocation", "include", "askpass", "provider", "helper"]
-            .iter()
-            .any(|part| text.contains(part))
+        ["command", "exec", "include"].iter().any(|part| text.contains(part))
     };
     let mut effects = Vec::new();
     for option in scan.options.iter().filter(|option| option.name == "o" || option.name == "F") {
@@ -274,28 +219,7 @@ fn ssh_effects(name: &str, args: &[Word]) -> Result<Vec<Effect>, NotUnderstood> 
 }
 
 /// Returns the effects of `hyperfine`: each operand is text for a shell, and so are some options.
-fn hyperfine_effects(args: &[Word]) -> Result<Vec<Effect>, NotUnderstood> {
-    static HYPERFINE: LazyLock<OptionSet> = LazyLock::new(|| option_set("hyperfine"));
-    let mut rest = args;
-    let mut effects = Vec::new();
-    while !rest.is_empty() {
-        let scan = scan_options(rest, &HYPERFINE)?;
-        if scan.has(&["p", "s", "c", "shell"]) {
-            return Err("an option that runs text".to_owned());
-        }
-        rest = rest.get(scan.rest..).unwrap_or_default();
-        if let Some((text, more)) = rest.split_first() {
-            effects.push(Effect::script(text, SH));
-            rest = more;
-        }
-    }
-    Ok(effects)
-}
-
-fn entr_effects(args: &[Word]) -> Result<Vec<Effect>, NotUnderstood> {
-    static ENTR: LazyLock<OptionSet> =
-        LazyLock::new(|| OptionSet::parse("-a -c -d -n -p -r -s -x -z"));
-    let scan = scan_options(args, &ENTR)?;
-    let rest = args.get(scan.rest..).unwrap_or_default();
-    Ok(if scan.has(&["s"]) { join_as_script(rest) } else { Effect::runs(rest) })
+fn hyperfine_effects(args: &[Word]) -> Vec<Effect> {
+    let texts = args.iter().filter(|word| !word.text.starts_with('-'));
+    texts.map(|text| Effect::script(text, SH)).collect()
 }
