@@ -162,6 +162,8 @@ impl ExecGate {
     /// are looked up.
     #[must_use]
     pub fn rules_for(&self, spec: &JobSpec, path: Option<&OsStr>) -> Option<GateRules> {
+        // Without a list the host is not probed.
+        self.settings().policy.allow.as_ref()?;
         if self.level(user_of(spec)) != GateLevel::Gate {
             return None;
         }

@@ -276,7 +276,7 @@ fn format_rule_outcome(outcome: &RuleOutcome) -> String {
         }
         RuleOutcome::Allowed(rule) => format!("allowed by \"{}\" ({})", rule.text, rule.location),
         RuleOutcome::Asks(rule) => format!("asks by \"{}\" ({})", rule.text, rule.location),
-        RuleOutcome::NotListed => "not on the allow list: judged as it starts".to_owned(),
+        RuleOutcome::NotListed => "not on the allow list".to_owned(),
         RuleOutcome::NoRule => "no rule mentions it".to_owned(),
     }
 }
