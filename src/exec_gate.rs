@@ -66,6 +66,15 @@ pub enum GateLevel {
     Unavailable { why: String },
 }
 
+/// The reason why a job beside a gate is refused before anything has run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EarlyRefusal {
+    /// A program of its text is plainly not listed.
+    Program(StartRefusal),
+    /// A variable of the call can run code in every program.
+    Variable(StartRefusalReason),
+}
+
 impl GateSettings {
     fn select_rules(&self, tenant: &str, lane: &str, directory: &Path) -> Option<GateRules> {
         let scope = GateScope { tenant, lane, directory, opens: &self.opens };
@@ -79,7 +88,9 @@ impl GateSettings {
         let tenant = TenantId::LOCAL.name();
         let mut rules = self.select_rules(tenant, DEFAULT_LANE, &self.directory)?;
         rules.files = find_files(&rules.lookup(), path.unwrap_or(OsStr::new(DEFAULT_PATH)));
-        find_plainly_unlisted(rules, text, self.policy.shell, path)
+        // Rules that do not compile were refused when the settings were read.
+        let gate = Gate::new(rules).ok()?;
+        find_plainly_unlisted(&gate, text, self.policy.shell, path)
     }
 }
 
@@ -185,16 +196,27 @@ impl ExecGate {
         Some(rules)
     }
 
-    /// Returns the first program of a job that is plainly not listed, before anything has run.
+    /// Returns the reason for refusing a job before anything has run: a program that is plainly not listed,
+    /// or a variable of the call that can run code in every program.
     #[must_use]
-    pub fn find_plainly_unlisted(
+    pub fn find_early_refusal(
         &self,
         spec: &JobSpec,
         shell: ShellSyntax,
         path: Option<&OsStr>,
-    ) -> Option<StartRefusal> {
+    ) -> Option<EarlyRefusal> {
         let rules = self.select_rules(spec, path)?;
-        find_plainly_unlisted(rules, &spec.program.shell_text(), shell, path)
+        let bytes = |(name, value): &(String, String)| {
+            (name.clone().into_bytes(), value.clone().into_bytes())
+        };
+        let variables: Vec<_> = spec.env.iter().map(bytes).collect();
+        // Rules that do not compile were refused when the settings were read.
+        let gate = Gate::new(rules).ok()?;
+        if let Some(name) = gate.find_unsafe_variable(&variables) {
+            return Some(EarlyRefusal::Variable(StartRefusalReason::Variable { name }));
+        }
+        find_plainly_unlisted(&gate, &spec.program.shell_text(), shell, path)
+            .map(EarlyRefusal::Program)
     }
 
     /// Judges a job by its text, on a host without a gate.
@@ -250,7 +272,7 @@ fn user_of(spec: &JobSpec) -> Option<&JobUser> {
 }
 
 fn find_plainly_unlisted(
-    rules: GateRules,
+    gate: &Gate,
     text: &str,
     shell: ShellSyntax,
     path: Option<&OsStr>,
@@ -261,8 +283,6 @@ fn find_plainly_unlisted(
             find_known_files([name], path).into_iter().next()?;
         Some(StartedFile { path, device, inode, changed })
     };
-    // Rules that do not compile were refused when the settings were read.
-    let gate = Gate::new(rules).ok()?;
     gate.find_plainly_unlisted(text, shell, &find_file)
 }
 

@@ -31,8 +31,8 @@ use crate::outcome::{
     StopBy,
 };
 use crate::process::{
-    EndCause, EndingNote, Exit, GateEvent, LeaderEnd, NotStarted, PipelineReport, Process,
-    ProcessEvent, TerminalSize,
+    EndCause, EndingNote, Exit, LeaderEnd, NotStarted, PipelineReport, Process, ProcessEvent,
+    TerminalSize,
 };
 use crate::spec::Stdin;
 use crate::telemetry::ActorKind;
@@ -352,25 +352,10 @@ impl Job {
                 None
             }
             ProcessEvent::Gate(event) => {
-                self.take_gate_event(event);
+                self.guard.take_gate_event(event);
                 None
             }
             ProcessEvent::LeaderExited(_) => None,
-        }
-    }
-
-    fn take_gate_event(&mut self, event: GateEvent) {
-        match event {
-            GateEvent::Refused(refusal) => self.guard.note_refused_start(refusal),
-            GateEvent::Counted(counts) => self.guard.note_start_counts(counts),
-            // Nobody is asked after the start of a job, and no such rule is given to its gate.
-            GateEvent::Asked(question) => {
-                if let Some(tree) = self.guard.tree() {
-                    // A shim that is gone asks no more.
-                    tree.answer_start(question.id, false).ok();
-                }
-            }
-            GateEvent::AskOver { .. } => {}
         }
     }
 

@@ -24,7 +24,7 @@ use crate::outcome::{JobEnding, JobFault, Outcome, StopBy};
 use crate::output::{self, ClosedLog, KeepOutput, LogBounds, LogName, LogReader, LogWriter};
 use crate::policy::gate::StartRefusal;
 use crate::process::{
-    Cwd, EnvVariable, FileReservation, OpenedDir, Process, ProcessTree, StartCounts,
+    Cwd, EnvVariable, FileReservation, GateEvent, OpenedDir, Process, ProcessTree, StartCounts,
 };
 use crate::spec::{JobKey, JobSpec, LargeOutput, Stdin};
 use crate::telemetry::spans::{SpanKind, TraceSpan};
@@ -364,15 +364,31 @@ impl JobGuard {
         });
     }
 
+    /// Takes an event of the job's exec gate.
+    pub(super) fn take_gate_event(&mut self, event: GateEvent) {
+        match event {
+            GateEvent::Refused(refusal) => self.note_refused_start(refusal),
+            GateEvent::Counted(counts) => self.note_start_counts(counts),
+            // Nobody is asked after the start of a job, and no such rule is given to its gate.
+            GateEvent::Asked(question) => {
+                if let Some(tree) = self.tree() {
+                    // A shim that is gone asks no more.
+                    tree.answer_start(question.id, false).ok();
+                }
+            }
+            GateEvent::AskOver { .. } => {}
+        }
+    }
+
     /// Notes a program that the gate of the job kept from starting.
-    pub(super) fn note_refused_start(&self, refusal: StartRefusal) {
+    fn note_refused_start(&self, refusal: StartRefusal) {
         if self.refused_starts().add(refusal.clone()) {
             self.settings.gate.report_refusal(self.shared.id, &self.shared.spec, &refusal);
         }
     }
 
     /// Notes how many starts of programs the gate has judged so far.
-    pub(super) fn note_start_counts(&mut self, counts: StartCounts) {
+    fn note_start_counts(&mut self, counts: StartCounts) {
         let before = std::mem::replace(&mut self.starts, counts);
         events::starts_judged(
             counts.judged.saturating_sub(before.judged),

@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use super::admission::AdmissionError;
+use super::admission_error::AdmissionError;
 use super::approval::{
     Approval, ApprovalQuestion, ApprovalSubject, ClosedQuestion, Consent, NoConsent, OPEN_FOR,
 };

@@ -4,10 +4,12 @@
 //! [`JobService`] is the handle of the whole service; a [`TenantClient`] is the view of one caller.
 
 mod admission;
+mod admission_error;
 mod approval;
 mod awaiting_approval;
 mod caller_history;
 mod confinement;
+mod file_admission;
 mod files;
 mod handle;
 mod output;
@@ -17,7 +19,8 @@ mod tenant_client;
 #[cfg(test)]
 mod tests;
 
-pub use admission::{AdmissionError, AdmissionRules, AuditTrail, OnAuditFailure};
+pub use admission::{AdmissionRules, AuditTrail, OnAuditFailure};
+pub use admission_error::AdmissionError;
 pub use approval::{ApprovalQuestion, ApprovalSubject, Consent, NoConsent};
 pub use awaiting_approval::{ParkedState, ParkedSubmission, SubmitOutcome};
 pub use caller_history::{ReportTo, SeenOutput};

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use super::admission::AdmissionError;
+use super::admission_error::AdmissionError;
 use super::confinement::{ConfineError, ConfinementRules, ConfinementTerms};
 use crate::ids::{CallerSession, TenantId};
 use crate::spec::{

@@ -315,6 +315,12 @@ impl<'p> ApplicableRules<'p> {
         }
     }
 
+    /// `true` if only listed programs may run.
+    fn has_list(&self) -> bool {
+        let allows_everything = |rule: &&PolicyRule| rule.text() == "*";
+        self.allow.as_ref().is_some_and(|allow| !allow.iter().any(allows_everything))
+    }
+
     const fn is_empty(&self) -> bool {
         self.allow.is_none() && self.deny.is_empty() && self.ask.is_empty()
     }
@@ -387,7 +393,7 @@ fn first_match<'p>(rules: &[&'p PolicyRule], command: &SimpleCommand) -> Option<
 fn apply_rules(rules: &ApplicableRules<'_>, extraction: &Extraction) -> PolicyDecision {
     let doubt = match check_denied(rules, extraction) {
         Denial::Certain(refusal) => return PolicyDecision::Deny(refusal),
-        Denial::Doubtful(refusal) => Some(refusal).filter(|_| rules.allow.is_none()),
+        Denial::Doubtful(refusal) => Some(refusal).filter(|_| !rules.has_list()),
         Denial::None => None,
     };
     match (doubt, rules.policy.uncertain) {

@@ -112,6 +112,7 @@ impl From<SubmitError> for CommandError {
                 | AdmissionError::Redirected { .. }
                 | AdmissionError::Confined { .. }
                 | AdmissionError::NoGate { .. }
+                | AdmissionError::ByVariable(_)
                 | AdmissionError::NotPlain { .. }
                 | AdmissionError::OutsideRoot { .. },
             ) => Self::Denied,

@@ -228,6 +228,7 @@ fn suggest_alternative(error: &AdmissionError) -> Option<String> {
         | AdmissionError::Confined { .. }
         | AdmissionError::Unreadable(_)
         | AdmissionError::NoGate { .. }
+        | AdmissionError::ByVariable(_)
         | AdmissionError::NotPlain { .. }
         | AdmissionError::NoAudit { .. } => return None,
     })

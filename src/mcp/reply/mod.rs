@@ -9,6 +9,7 @@ mod excerpt;
 mod format;
 mod hint;
 mod job_list;
+mod sandbox_remarks;
 mod search;
 mod shown_output;
 mod snapshot;

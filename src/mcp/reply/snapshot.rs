@@ -1,13 +1,14 @@
 //! The state of one job at one moment, from which all forms of a reply are rendered, and its verdict: the
 //! state in one line, which is the first line of a reply.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::format::{
     bound, count, exact, kill_note, lost_size, rough, shorten_to_line, size, soon, thousands,
 };
+use super::sandbox_remarks::{refused_text, set_aside_remark};
 use super::shown_output::{OutputEncoding, ShownOutput};
 use crate::confinement::{
     Backend, Confinement, GrantedConfinement, NetworkAccess, SandboxProfile, SetAsideFile,
@@ -270,15 +271,6 @@ pub(crate) fn verdict(job: &JobSnapshot, shown: Option<&ShownOutput>) -> String 
     parts.join(" · ")
 }
 
-/// Formats `refused while it ran: touch pwned (not on the allow list, started by find) and 2 more`.
-fn refused_text(refused: &RefusedStarts) -> Option<String> {
-    const NAMED: usize = 3;
-    let named: Vec<String> = refused.first.iter().take(NAMED).map(ToString::to_string).collect();
-    let others = refused.count.saturating_sub(named.len() as u64);
-    let more = if others == 0 { String::new() } else { format!(" and {others} more") };
-    (!named.is_empty()).then(|| format!("refused while it ran: {}{more}", named.join(", ")))
-}
-
 fn job_label(job: &JobSnapshot) -> String {
     format!("job {}", job.job)
 }
@@ -525,18 +517,6 @@ fn format_pids(pids: &[u32]) -> String {
 /// The promise of a host without cgroups about a limit.
 const LIMIT_MEASURED: &str =
     "measured: without a cgroup this host can only end a job after it has passed the limit";
-
-/// Formats `.envrc is protected and appeared: renamed to .envrc.set-aside`.
-fn set_aside_remark(file: &SetAsideFile) -> String {
-    let path = file.path.display();
-    let name = file.renamed_to.as_deref().and_then(Path::file_name);
-    match name {
-        Some(name) => {
-            format!("{path} is protected and appeared: renamed to {}", name.to_string_lossy())
-        }
-        None => format!("{path} is protected and appeared: it could not be renamed, remove it"),
-    }
-}
 
 fn survivors_remark(alive: &LivingProcesses) -> Option<String> {
     let LivingProcesses::Known(pids) = alive else {

@@ -161,12 +161,30 @@ fn rules_hold_for_files_as_for_commands_and_are_written_down() {
             ]
         );
     });
-    each("[policy]\nallow = [\"ls*\"]\ndeny = [\"write_file\"]\n", |server| {
-        fs::write(server.work().join("file"), "x").expect("a file of ours");
-        assert_eq!(read(server, "file")["content"], "x", "an allow list speaks of commands");
+    each(
+        "[policy]\nallow = [\"ls*\", \"read_file\", \"write_file\"]\ndeny = [\"write_file\"]\n",
+        |server| {
+            fs::write(server.work().join("file"), "x").expect("a file of ours");
+            assert_eq!(read(server, "file")["content"], "x", "the list names it");
+            let write = json!({"path": "file", "content": "changed"});
+            server.call("write_file", write).error_text();
+            assert_eq!(read(server, "file")["content"], "x");
+        },
+    );
+}
+
+#[test]
+fn beside_an_allow_list_files_are_read_and_written_only_if_it_names_the_tool() {
+    each("[policy]\nallow = [\"ls\", \"read_*\"]\n", |server| {
+        fs::write(server.work().join("file"), "kept").expect("a file of ours");
+        assert_eq!(read(server, "file")["content"], "kept");
         let write = json!({"path": "file", "content": "changed"});
-        server.call("write_file", write).error_text();
-        assert_eq!(read(server, "file")["content"], "x");
+        let error = server.call("write_file", write).error_text();
+        assert!(error.contains("`write_file` is not on the allow list"), "{error}");
+        assert_eq!(read(server, "file")["content"], "kept");
+        let names = server.tool_names();
+        assert!(names.iter().any(|name| name == "read_file"), "{names:?}");
+        assert!(!names.iter().any(|name| name == "write_file"), "{names:?}");
     });
 }
 
@@ -221,7 +239,7 @@ fn bad_arguments_change_nothing() {
 
 #[test]
 fn beside_an_allow_list_the_tool_writes_below_its_directory_only() {
-    each("[policy]\nallow = [\"git\"]\n", |server| {
+    each("[policy]\nallow = [\"git\", \"write_file\"]\n", |server| {
         let outside = tempfile::tempdir().expect("a temporary directory");
         symlink(outside.path(), server.work().join("to")).expect("a link of ours");
         symlink(outside.path().join("b"), server.work().join("link")).expect("a link of ours");

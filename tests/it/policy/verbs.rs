@@ -132,7 +132,7 @@ fn explain_answers_for_any_depth() {
     let programs = answer["programs"].as_array().expect("a list");
     let is_found = programs.iter().any(|program| program == "rm");
     assert!(is_found || answer["uncertain"].is_string(), "{answer}");
-    let refused = ask(RULES, &["test", &deep], "");
+    let refused = ask("[policy]\ndeny = [\"rm*\"]\n", &["test", &deep], "");
     assert_eq!(refused.status.code(), Some(1), "{refused:?}");
 }
 

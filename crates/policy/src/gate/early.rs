@@ -8,6 +8,7 @@ use super::called::{CalledProgram, FileMatch, SHELLS};
 use super::judge::Gate;
 use super::rules::{ProgramStart, StartedFile};
 use super::start_rule::StartRule;
+use super::variables::{VariableCheck, find_variable};
 use super::verdict::{StartRefusal, StartRefusalReason, StartVerdict};
 use crate::command::{
     CommandContext, CommandLookup, Extraction, ShellSyntax, SimpleCommand, UncertainReason,
@@ -48,6 +49,14 @@ impl Gate {
         let words = std::iter::once(&unlisted.program).chain(&unlisted.args);
         let argv: Vec<Vec<u8>> = words.map(|word| word.to_string().into_bytes()).collect();
         Some(StartRefusal::new(&argv, None, StartRefusalReason::NotListed))
+    }
+
+    /// Returns the name of a variable of the call that can run code in the shell or in every program.
+    #[must_use]
+    pub fn find_unsafe_variable(&self, variables: &[(Vec<u8>, Vec<u8>)]) -> Option<String> {
+        self.allow.as_ref()?;
+        let shells = SHELLS.map(str::to_owned);
+        find_variable(variables, VariableCheck::Program { names: &shells, opens: false })
     }
 
     fn is_unlisted(

@@ -25,15 +25,15 @@ use crate::load::ProbeError;
 /// The kernel's name for the processor; a filter also sees the calls of 32-bit programs, which have
 /// other numbers.
 #[cfg(target_arch = "x86_64")]
-const PROCESSOR: Option<u32> = Some(0xc000_003e);
+pub(super) const PROCESSOR: Option<u32> = Some(0xc000_003e);
 #[cfg(target_arch = "aarch64")]
-const PROCESSOR: Option<u32> = Some(0xc000_00b7);
+pub(super) const PROCESSOR: Option<u32> = Some(0xc000_00b7);
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-const PROCESSOR: Option<u32> = None;
+pub(super) const PROCESSOR: Option<u32> = None;
 
 /// The start of a second range of call numbers, for programs with short pointers (x32). On other
 /// processors no call has so high a number.
-const X32_CALLS: u32 = 0x4000_0000;
+pub(super) const X32_CALLS: u32 = 0x4000_0000;
 
 /// The most instructions that the kernel accepts.
 const MOST_INSTRUCTIONS: usize = 4096;
@@ -151,12 +151,12 @@ fn test_code(test: &ArgTest, otherwise: usize) -> Option<BpfCode> {
 
 /// Loads four bytes of the description of a call: the lower half of an argument, which both
 /// processors store first.
-fn load(offset: usize) -> sock_filter {
+pub(super) fn load(offset: usize) -> sock_filter {
     instruction(BPF_LD | BPF_W | BPF_ABS, to_u32(offset), (0, 0))
 }
 
 /// Compares the loaded value, and skips `if_so` or `if_not` instructions.
-fn jump(comparison: u32, value: u32, if_so: u8, if_not: u8) -> sock_filter {
+pub(super) fn jump(comparison: u32, value: u32, if_so: u8, if_not: u8) -> sock_filter {
     instruction(BPF_JMP | comparison | BPF_K, value, (if_so, if_not))
 }
 
@@ -168,7 +168,7 @@ fn return_refusal(refusal: CallRefusal) -> sock_filter {
     return_action(libc::SECCOMP_RET_ERRNO | refusal.errno().cast_unsigned())
 }
 
-fn return_action(action: u32) -> sock_filter {
+pub(super) fn return_action(action: u32) -> sock_filter {
     instruction(BPF_RET | BPF_K, action, (0, 0))
 }
 
@@ -192,6 +192,10 @@ pub(crate) struct SeccompFilter {
 }
 
 impl SeccompFilter {
+    pub(super) const fn new(program: Vec<sock_filter>) -> Self {
+        Self { program }
+    }
+
     /// Returns the program, in the kernel's layout.
     pub(crate) fn steps(&self) -> &[sock_filter] {
         &self.program
@@ -220,28 +224,6 @@ impl<'de> Deserialize<'de> for SeccompFilter {
 /// As [`compile`].
 pub(crate) fn compile_signal_guard(protected: &[i32]) -> io::Result<SeccompFilter> {
     let program = assemble(refuse_signals_to(protected)).ok_or(io::ErrorKind::Unsupported)?;
-    Ok(SeccompFilter { program })
-}
-
-/// Compiles the filter of the exec gate: calls that start a program wait for an answer of the listener.
-/// A process that uses the calls of another processor is killed: their numbers mean other calls.
-///
-/// # Errors
-/// If this processor's system calls are not known.
-pub(crate) fn compile_exec_gate() -> io::Result<SeccompFilter> {
-    let number = |call: c_long| u32::try_from(call).map_err(|_| io::ErrorKind::Unsupported);
-    let program = vec![
-        load(offset_of!(libc::seccomp_data, arch)),
-        jump(BPF_JEQ, PROCESSOR.ok_or(io::ErrorKind::Unsupported)?, 1, 0),
-        return_action(libc::SECCOMP_RET_KILL_PROCESS),
-        load(offset_of!(libc::seccomp_data, nr)),
-        jump(BPF_JGE, X32_CALLS, 0, 1),
-        return_action(libc::SECCOMP_RET_KILL_PROCESS),
-        jump(BPF_JEQ, number(libc::SYS_execve)?, 1, 0),
-        jump(BPF_JEQ, number(libc::SYS_execveat)?, 0, 1),
-        return_action(libc::SECCOMP_RET_USER_NOTIF),
-        return_action(libc::SECCOMP_RET_ALLOW),
-    ];
     Ok(SeccompFilter { program })
 }
 

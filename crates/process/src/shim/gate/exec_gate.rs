@@ -22,7 +22,7 @@ use super::start_facts::{
 };
 use super::tracing::{self, TraceStop};
 use super::verification::{ExpectedImage, has_image};
-use crate::sandbox::seccomp;
+use crate::sandbox::exec_filter::compile_exec_gate;
 use crate::shim::protocol::Report;
 use crate::spawn_request::{SpawnFailure, SpawnStep};
 use crate::wire;
@@ -93,7 +93,7 @@ impl ExecGate {
         });
         let given = given.collect();
         let judge = Gate::new(rules.clone()).map_err(|_| SpawnStep::Gate.failed(Errno::INVAL))?;
-        let filter = seccomp::compile_exec_gate().map_err(|error| SpawnStep::Gate.failed(error))?;
+        let filter = compile_exec_gate().map_err(|error| SpawnStep::Gate.failed(error))?;
         let (ours, socket) = wire::connection().map_err(|errno| SpawnStep::Gate.failed(errno))?;
         let gate = Self {
             judge,

@@ -1,4 +1,4 @@
-//! What a gate tells the server.
+//! The reports of a gate to the server.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use crate::wire::path_bytes;
 pub struct StartCounts {
     /// Every start whose file exists.
     pub judged: u64,
-    /// Those of them that were refused, also by the answer to a question.
+    /// The refused ones among them, also by the answer to a question.
     pub refused: u64,
 }
 
