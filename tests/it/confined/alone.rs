@@ -120,6 +120,7 @@ impl ConfinedServer {
             user: None,
             keep_as: None,
             deadline: None,
+            gate: None,
         }
     }
 

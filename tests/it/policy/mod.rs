@@ -4,6 +4,7 @@ mod approvals;
 mod certainty;
 mod changes;
 mod directories;
+mod exec_gate;
 mod gate;
 pub(crate) mod mistakes;
 mod verbs;
