@@ -477,6 +477,21 @@ fn a_listed_program_that_changes_while_the_server_runs_is_refused() {
 }
 
 #[test]
+fn a_program_that_a_job_puts_on_the_path_is_unknown_in_every_lane() {
+    let tools = tempfile::tempdir().expect("a temporary directory");
+    let path = format!("{}:/usr/local/bin:/usr/bin:/bin", tools.path().display());
+    let launch = Launch::stdio().structured().env("PATH", &path);
+    let config = "[policy]\nallow = [\"cp\", \"[lane=build] greet\"]\n";
+    let mut server = launch.config(config).start();
+    set_out(&server, PLACE);
+    run(&mut server, &format!("cp runner {}/greet", tools.path().display())).ok();
+    for lane in ["default", "build"] {
+        let reply = server.call("run_command", json!({"command": "greet", "lane": lane}));
+        assert!(!made(&server), "the planted file ran in lane {lane}: {}", reply.0);
+    }
+}
+
+#[test]
 fn a_rule_with_a_path_means_the_file_from_the_directory_of_the_server() {
     let config = "[policy]\nallow = [\"./check.sh\", \"ls\"]\n";
     let mut server = Launch::stdio().structured().config(config).start();
