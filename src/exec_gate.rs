@@ -14,15 +14,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use serde::Deserialize;
 
 use crate::ids::{JobId, TenantId};
+use crate::outcome::StartError;
 use crate::output::redaction::Redactor;
-use crate::policy::Policy;
 use crate::policy::command::ShellSyntax;
 use crate::policy::gate::{
     Gate, GateRule, GateRules, GateScope, KnownFile, PlainRequest, PlainWordsError, ProgramLookup,
     StartRefusal, StartRefusalReason, StartedFile, find_env_interpreter,
 };
+use crate::policy::rules::PolicyRule;
+use crate::policy::{Policy, RequestedCommand};
 use crate::process::{GateSupport, Host, JobUser, find_known_files, resolve_rule_path};
-use crate::spec::{DEFAULT_LANE, JobSpec};
+use crate::spec::{DEFAULT_LANE, JobProgram, JobSpec};
 use crate::telemetry::audit::{AuditDecision, AuditLog, DecisionEntry};
 use crate::telemetry::{GateLabel, events};
 
@@ -127,15 +129,21 @@ impl ExecGate {
         Self::new(host, settings, None)
     }
 
-    /// Puts other settings in force, for jobs that start from now on, and looks all programs up again.
-    pub fn replace_settings(&self, settings: GateSettings) {
+    /// Puts other settings in force, for jobs that start from now on, and looks all programs up again. Blocks.
+    pub fn replace_settings(&self, settings: GateSettings, path: Option<&OsStr>) {
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
         lock(&self.known).clear();
+        self.begin(path);
+    }
+
+    /// Looks all programs up, and reports the level. Blocks.
+    pub fn begin(&self, path: Option<&OsStr>) {
+        self.look_up_programs(path);
         self.report_level();
     }
 
     /// Reports the level for jobs of the server's user. Probes the host if an allow list is set.
-    pub fn report_level(&self) {
+    fn report_level(&self) {
         if self.settings().policy.allow.is_none() {
             return events::exec_gate_set(GateLabel::Unused, None);
         }
@@ -169,20 +177,76 @@ impl ExecGate {
         probe.or_insert_with(|| GateSupport::new(self.host.keeper().clone(), user.cloned())).clone()
     }
 
-    /// Returns the rules for a job with this search path; `None` if it gets no gate. Blocks while files
-    /// are looked up.
-    #[must_use]
-    pub fn rules_for(&self, spec: &JobSpec, path: Option<&OsStr>) -> Option<GateRules> {
+    /// Returns the rules for a job that starts now, with this search path; `None` if it needs no gate. The
+    /// rules and the level may be others than when the job was admitted. Blocks while files are looked up.
+    ///
+    /// # Errors
+    /// The job may not run: there is a list and no gate, and its text is not enough.
+    pub fn rules_for(
+        &self,
+        spec: &JobSpec,
+        path: Option<&OsStr>,
+    ) -> Result<Option<GateRules>, StartError> {
+        let settings = self.settings();
         // Without a list the host is not probed.
-        self.settings().policy.allow.as_ref()?;
-        if self.level(user_of(spec)) != GateLevel::Gate {
-            return None;
+        if settings.policy.allow.is_none() {
+            return Ok(None);
         }
+        match self.level(user_of(spec)) {
+            GateLevel::Gate => Ok(self.select_approved_rules(spec, path)),
+            GateLevel::Unavailable { why } => Err(StartError::Refused { why }),
+            GateLevel::Text { why } => {
+                let request = PlainRequest {
+                    command: match &spec.program {
+                        JobProgram::Shell(text) => RequestedCommand::Shell(text),
+                        JobProgram::Direct { program, args } => {
+                            RequestedCommand::Direct { program, args }
+                        }
+                    },
+                    shell: settings.policy.shell,
+                    cwd: &spec.cwd,
+                    variables: &variables_of(spec),
+                };
+                let checked = self.check_plain_words(spec, &request, path);
+                checked
+                    .map(|()| None)
+                    .map_err(|error| StartError::Refused { why: format!("{error} ({why})") })
+            }
+        }
+    }
+
+    /// Returns the rules that apply to a job; those that ask allow what somebody has approved.
+    fn select_approved_rules(&self, spec: &JobSpec, path: Option<&OsStr>) -> Option<GateRules> {
         let mut rules = self.select_rules(spec, path)?;
-        // Somebody has approved these for this job before it began.
-        let approved = |rule: &GateRule| spec.approved.contains(&rule.location);
+        let approved = |rule: &GateRule| {
+            spec.approved.iter().any(|approved| {
+                // A regular expression has a mark in the rules of a gate.
+                approved.location == rule.location && rule.text.ends_with(&approved.text)
+            })
+        };
         rules.allow.as_mut()?.extend(rules.ask.drain(..).filter(approved));
         Some(rules)
+    }
+
+    /// Looks up all programs that the rules name, for every tenant and lane that they name, so that a job
+    /// of one cannot put others in their place before the first job of another.
+    fn look_up_programs(&self, path: Option<&OsStr>) {
+        let settings = self.settings();
+        let policy = &settings.policy;
+        let scopes = || {
+            let rules = policy.allow.iter().flatten().chain(&policy.deny).chain(&policy.ask);
+            rules.map(PolicyRule::scope)
+        };
+        let tenants = scopes().flat_map(|scope| &scope.tenants).map(String::as_str);
+        let tenants: BTreeSet<&str> = tenants.chain([TenantId::LOCAL.name()]).collect();
+        let lanes = scopes().flat_map(|scope| &scope.lanes).map(String::as_str);
+        let lanes: BTreeSet<&str> = lanes.chain([DEFAULT_LANE]).collect();
+        for (tenant, lane) in tenants.iter().flat_map(|it| lanes.iter().map(move |lane| (it, lane)))
+        {
+            if let Some(rules) = settings.select_rules(tenant, lane, &settings.directory) {
+                self.known_files(rules.lookup(), path);
+            }
+        }
     }
 
     /// Returns the rules that apply to a job, with those that ask.
@@ -206,10 +270,7 @@ impl ExecGate {
         path: Option<&OsStr>,
     ) -> Option<EarlyRefusal> {
         let rules = self.select_rules(spec, path)?;
-        let bytes = |(name, value): &(String, String)| {
-            (name.clone().into_bytes(), value.clone().into_bytes())
-        };
-        let variables: Vec<_> = spec.env.iter().map(bytes).collect();
+        let variables = variables_of(spec);
         // Rules that do not compile were refused when the settings were read.
         let gate = Gate::new(rules).ok()?;
         if let Some(name) = gate.find_unsafe_variable(&variables) {
@@ -265,6 +326,13 @@ impl ExecGate {
     fn settings(&self) -> Arc<GateSettings> {
         Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
     }
+}
+
+/// Returns the variables of the call.
+pub fn variables_of(spec: &JobSpec) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let bytes =
+        |(name, value): &(String, String)| (name.clone().into_bytes(), value.clone().into_bytes());
+    spec.env.iter().map(bytes).collect()
 }
 
 fn user_of(spec: &JobSpec) -> Option<&JobUser> {

@@ -46,9 +46,9 @@ pub struct JobSpec {
     /// The reason why the policy could not judge the command, if it runs in a sandbox because of that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doubt: Option<Arc<str>>,
-    /// The places of the `ask` rules that somebody approved for this job.
+    /// The `ask` rules that somebody approved for this job.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub approved: Vec<String>,
+    pub approved: Vec<ApprovedRule>,
     pub on_large_output: LargeOutput,
     /// The caller's description of the job, shown in lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -80,6 +80,15 @@ pub struct JobSpec {
     /// that has not started gets those of the server that starts it.
     #[serde(skip)]
     pub area: Option<Arc<TenantArea>>,
+}
+
+/// An `ask` rule that somebody approved for a job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApprovedRule {
+    /// The rule as written.
+    pub text: String,
+    /// Its place in the settings.
+    pub location: String,
 }
 
 /// The user and the directories of a tenant's jobs. All paths are full, without symlinks.

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::terminal::{self, read_width};
 use super::text_layout::wrap_text;
-use crate::exec_gate::GateSettings;
+use crate::exec_gate::{Enforcement, GateSettings};
 use crate::policy::rules::{self, RuleError, RuleReference};
 use crate::policy::{
     ExplainedCommand, Explanation, Policy, PolicyDecision, PolicyRefusal, PolicyRequest,
@@ -101,12 +101,13 @@ impl PolicyJudge<'_> {
             text.push_str(&format_command(finding));
         }
         let has_list = self.rules.policy.allow.is_some();
+        let has_gate = has_list && self.rules.enforcement != Enforcement::Off;
         if let Some(doubt) = explanation.uncertain.as_ref().filter(|_| !has_list) {
             text.push_str(&format!("uncertain: {doubt}\n"));
         }
         let is_refused = matches!(explanation.decision, PolicyDecision::Deny(_));
         let judged =
-            if has_list && !is_refused { "; each program is judged as it starts" } else { "" };
+            if has_gate && !is_refused { "; each program is judged as it starts" } else { "" };
         text + &format!("→ {}{judged}\n", format_reason(&explanation.decision))
     }
 

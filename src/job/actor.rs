@@ -270,6 +270,7 @@ impl Job {
     /// Goes on with a process that a previous server has started. A job that has its outcome is
     /// followed until the last of its processes is gone.
     fn resume(&mut self, process: Process, myself: &Address) {
+        self.guard.starts = None;
         let attached = self.attach(process, myself);
         if self.guard.has_ended() {
             let rest = TreeRemains::Somebody;

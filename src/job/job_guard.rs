@@ -63,8 +63,9 @@ pub struct JobGuard {
     pub(super) unwritten_record: Option<JournalTicket>,
     /// `true` if the next server starts the job.
     is_left: bool,
-    /// The starts of programs that were counted so far.
-    starts: StartCounts,
+    /// The starts of programs that were counted so far; `None` until the first count of a job that a previous
+    /// server has started.
+    pub(super) starts: Option<StartCounts>,
 }
 
 /// Creates a job that waits: nothing runs yet, but its handle can be found, read and waited for.
@@ -165,7 +166,7 @@ fn create_guard(
         start_record: None,
         unwritten_record: None,
         is_left: false,
-        starts: StartCounts::default(),
+        starts: Some(StartCounts::default()),
     };
     (guard, JobHandle::new(shared))
 }
@@ -389,7 +390,7 @@ impl JobGuard {
 
     /// Notes how many starts of programs the gate has judged so far.
     fn note_start_counts(&mut self, counts: StartCounts) {
-        let before = std::mem::replace(&mut self.starts, counts);
+        let before = self.starts.replace(counts).unwrap_or(counts);
         events::starts_judged(
             counts.judged.saturating_sub(before.judged),
             counts.refused.saturating_sub(before.refused),

@@ -13,6 +13,7 @@ use std::time::Duration;
 use super::job_guard::{JobGuard, keep_name};
 use super::messages::PumpGate;
 use super::watchdog::Watchdog;
+use crate::block_in_place;
 use crate::confinement::{SandboxPaths, SandboxProfile};
 use crate::environment::{JobEnvironment, is_for_unconfined_jobs};
 use crate::exec_gate::ExecGate;
@@ -60,13 +61,15 @@ pub(super) fn build_launch(guard: &JobGuard, cwd: Cwd) -> Result<ProcessLaunch, 
     let settings = &guard.settings;
     let named = spec.shell_path.clone().map(ShellChoice::Path);
     let shell = named.as_ref().unwrap_or(&settings.shell);
-    let gate = settings.gate.rules_for(spec, guard.variables.search_path()).map(Arc::new);
+    // The names in the rules mean the server's programs, also for a client with other variables.
+    let path = settings.environment.search_path();
+    let gate = block_in_place(|| settings.gate.rules_for(spec, path))?.map(Arc::new);
     let command = match (&spec.program, spec.shell) {
-        (JobProgram::Shell(text), ShellUse::Configured) => {
-            shell::build_invocation(shell.choose_path(text), text)
-        }
         (JobProgram::Shell(text), _) if gate.is_some() => {
             shell::build_gated_invocation(shell, text)
+        }
+        (JobProgram::Shell(text), ShellUse::Configured) => {
+            shell::build_invocation(shell.choose_path(text), text)
         }
         (JobProgram::Shell(text), ShellUse::AsJudged) => {
             shell::build_judged_invocation(shell, text)

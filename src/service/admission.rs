@@ -10,20 +10,20 @@ use super::confinement::{ConfinementRules, find_redirected_dir};
 use super::submission::CallerContext;
 use crate::block_in_place;
 use crate::confinement::{Confinement, GrantedConfinement, NetworkAccess, SandboxProfile};
-use crate::exec_gate::{EarlyRefusal, ExecGate, GateLevel, GateSettings};
+use crate::exec_gate::{EarlyRefusal, ExecGate, GateLevel, GateSettings, variables_of};
 use crate::ids::{JobId, TenantId};
 use crate::job::{JobVariables, SharedJobSettings};
 use crate::outcome::Outcome;
 use crate::output::redaction::Redactor;
 use crate::policy::gate::{PlainRequest, PlainWordsError, StartRefusalReason};
-use crate::policy::rules::{AllowedDirectories, PLAIN_LOCALES};
+use crate::policy::rules::{AllowedDirectories, PLAIN_LOCALES, RuleReference};
 use crate::policy::{
     self, OnUncertain, Policy, PolicyDecision, PolicyEvaluation, PolicyRefusal, PolicyRequest,
     RequestedCommand,
 };
 use crate::process::shell::{ShellChoice, ShellDialect, judged_dialect};
 use crate::process::{Host, OpenedDir};
-use crate::spec::{JobProgram, JobSpec, ShellUse, TenantArea};
+use crate::spec::{ApprovedRule, JobProgram, JobSpec, ShellUse, TenantArea};
 use crate::supervisor::OnJobEnd;
 use crate::telemetry::audit::{AuditDecision, AuditLog, DecisionEntry, EndingEntry, NoteEntry};
 
@@ -108,7 +108,7 @@ impl AdmissionControl {
     }
 
     pub(super) fn replace_rules(&self, rules: AdmissionRules, gate: GateSettings) {
-        self.gate.replace_settings(gate);
+        self.gate.replace_settings(gate, self.environment.search_path());
         *self.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
     }
 
@@ -220,8 +220,15 @@ impl AdmissionControl {
                     });
                 };
                 let uncertain = describe_uncertainty(&reading, rules.policy.uncertain);
-                let approved = ask_rules.into_iter().map(|rule| rule.location).collect();
-                AdmissionGrant { rule: Some(how), uncertain, approved, ..AdmissionGrant::default() }
+                AdmissionGrant {
+                    rule: Some(how),
+                    uncertain,
+                    approved: ask_rules
+                        .into_iter()
+                        .map(|RuleReference { text, location }| ApprovedRule { text, location })
+                        .collect(),
+                    ..AdmissionGrant::default()
+                }
             }
             decided => decided?,
         };
@@ -253,10 +260,7 @@ impl AdmissionControl {
                 Some(EarlyRefusal::Variable(why)) => Err(AdmissionError::ByVariable(why)),
             },
             GateLevel::Text { why } => {
-                let bytes = |(name, value): &(String, String)| {
-                    (name.clone().into_bytes(), value.clone().into_bytes())
-                };
-                let variables: Vec<_> = spec.env.iter().map(bytes).collect();
+                let variables = variables_of(spec);
                 let plain =
                     PlainRequest { command: request.command, shell, cwd, variables: &variables };
                 self.gate.check_plain_words(spec, &plain, path).map_err(|error| match error {
@@ -404,8 +408,8 @@ pub(super) struct AdmissionGrant {
     uncertain: Option<String>,
     /// The sandbox for text that the policy cannot judge.
     sandbox: Option<GrantedConfinement>,
-    /// The places of the rules that somebody has approved.
-    approved: Vec<String>,
+    /// The rules that somebody has approved.
+    approved: Vec<ApprovedRule>,
     /// The directory that was checked; `None` if there are no rules.
     cwd: Option<OpenedDir>,
 }

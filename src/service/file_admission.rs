@@ -10,6 +10,7 @@ use super::admission::{
 use super::admission_error::AdmissionError;
 use super::submission::CallerContext;
 use crate::confinement::GrantedConfinement;
+use crate::ids::TenantId;
 use crate::policy::rules::{PolicyRule, matches_wildcard};
 use crate::policy::{Policy, PolicyEvaluation, PolicyRefusal, PolicyRequest, RequestedCommand};
 use crate::process::OpenedDir;
@@ -20,8 +21,10 @@ pub(super) const READ_FILE: &str = "read_file";
 pub(super) const WRITE_FILE: &str = "write_file";
 
 /// `true` if a file tool may be used beside the allow list, if there is one.
-pub(super) fn is_file_tool_listed(policy: &Policy, tool: &str) -> bool {
-    let names_it = |rule: &PolicyRule| matches_wildcard(rule.text(), tool);
+pub(super) fn is_file_tool_listed(policy: &Policy, tool: &str, tenant: TenantId) -> bool {
+    let names_it = |rule: &PolicyRule| {
+        rule.covers(tenant.name(), DEFAULT_LANE) && matches_wildcard(rule.text(), tool)
+    };
     match (&policy.allow, tool) {
         (Some(allow), READ_FILE | WRITE_FILE) => allow.iter().any(names_it),
         (Some(_) | None, _) => true,
@@ -61,7 +64,7 @@ pub(super) fn admit_call(
         };
         let reading = PolicyEvaluation::new(&rules.policy, &request);
         let grant = decide(&reading, rules.policy.uncertain, None)?;
-        if !is_file_tool_listed(&all_rules.policy, tool) {
+        if !is_file_tool_listed(&all_rules.policy, tool, caller.tenant) {
             let command = tool.to_owned();
             return Err(AdmissionError::ByPolicy(PolicyRefusal::NotAllowed { command }));
         }

@@ -62,7 +62,8 @@ impl TenantClient {
     /// `false` for a tool that reads or writes files if there is an allow list that does not name it.
     #[must_use]
     pub fn offers_file_tool(&self, tool: &str) -> bool {
-        is_file_tool_listed(&self.service.admission.rules().policy, tool)
+        let rules = self.service.admission.rules();
+        is_file_tool_listed(&rules.policy, tool, self.caller.tenant)
     }
 
     /// Lists at most `max_entries` entries of the working directory or of a directory below it.

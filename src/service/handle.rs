@@ -123,7 +123,7 @@ impl JobService {
         let job_numbers = Arc::new(JobNumbers::open(numbers, &previous.jobs.numbers));
         let approvals = Approvals::restore(job.journal.clone(), recorded);
         let admission = Arc::new(AdmissionControl::new(rules, audit, approvals, &job));
-        block_in_place(|| job.gate.report_level());
+        block_in_place(|| job.gate.begin(job.environment.search_path()));
         // Last of all: dropping the processes ends their trees; after an error above the keeper tries
         // again.
         let processes = job.host.take_kept_processes();
@@ -363,7 +363,7 @@ impl JobService {
         changed: &[String],
     ) {
         let LiveSettings { rules, gate, defaults, queue, quota } = settings;
-        self.admission.replace_rules(rules, gate);
+        block_in_place(|| self.admission.replace_rules(rules, gate));
         self.downloads.clear();
         *self.defaults.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(defaults);
         self.supervisor.change_limits(queue).await;

@@ -60,9 +60,8 @@ fn try_gate(keeper: &KeeperClient, user: Option<JobUser>) -> Result<(), ProbeErr
         Err(StartFailure::Step(failure)) => {
             Err(ProbeError::new(&failure.errno.into(), describe_missing(failure)))
         }
-        Err(StartFailure::ShimLost) => Err(ProbeError::Missing(
-            "the process that starts jobs is of an older release: restart the service".to_owned(),
-        )),
+        // Killed, or without room for its descriptors: the next job tries again.
+        Err(StartFailure::ShimLost) => Err(ProbeError::NoResources),
     }
 }
 

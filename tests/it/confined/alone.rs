@@ -121,6 +121,7 @@ impl ConfinedServer {
             keep_as: None,
             gate: None,
             deadline: None,
+            gate: None,
         }
     }
 

@@ -25,7 +25,7 @@ enum Dispatch {
 }
 
 /// Programs whose files have many names that do different things.
-const MULTI_CALL: [(&str, Dispatch); 14] = [
+const MULTI_CALL: [(&str, Dispatch); 20] = [
     ("busybox", Dispatch::Argument),
     ("toybox", Dispatch::Argument),
     ("coreutils", Dispatch::Argument),
@@ -40,6 +40,12 @@ const MULTI_CALL: [(&str, Dispatch); 14] = [
     ("mise", Dispatch::Name),
     ("volta-shim", Dispatch::Name),
     ("ccache", Dispatch::Name),
+    ("pgrep", Dispatch::Name),
+    ("setarch", Dispatch::Name),
+    ("tune2fs", Dispatch::Name),
+    ("e2fsck", Dispatch::Name),
+    ("xtables-nft-multi", Dispatch::Name),
+    ("xtables-legacy-multi", Dispatch::Name),
 ];
 
 /// Returns the names of the programs with many names. The server looks them up together with the

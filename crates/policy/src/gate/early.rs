@@ -239,7 +239,7 @@ mod tests {
 
     /// A line of the corpora of this project.
     #[derive(serde::Deserialize)]
-    struct Case {
+    struct EarlyCase {
         command: String,
         allow: Vec<String>,
         expected: String,
@@ -252,7 +252,7 @@ mod tests {
             include_str!("../../../../tests/policy_cases.jsonl"),
         ];
         let cases = corpora.iter().flat_map(|corpus| corpus.lines());
-        for case in cases.map(|line| serde_json::from_str::<Case>(line).unwrap()) {
+        for case in cases.map(|line| serde_json::from_str::<EarlyCase>(line).unwrap()) {
             let allow: Vec<&str> = case.allow.iter().map(String::as_str).collect();
             if case.expected != "allow" || allow.is_empty() {
                 continue;

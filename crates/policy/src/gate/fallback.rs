@@ -31,6 +31,24 @@ pub struct PlainRequest<'r> {
     pub variables: &'r [(Vec<u8>, Vec<u8>)],
 }
 
+/// Returns an option of `env` that changes the directory, or splits text into words.
+fn find_env_option(command: &SimpleCommand) -> Option<&str> {
+    let words = command.args.iter().filter_map(Word::value);
+    let mut options = words.take_while(|word| word.starts_with('-') || word.contains('='));
+    let is_odd = |word: &&str| {
+        ["-C", "-S", "--c", "--s"].iter().any(|odd| word.starts_with(odd)) || word.contains("LD_")
+    };
+    options.find(is_odd).filter(|_| command.name() == Some("env"))
+}
+
+/// Returns the variables that `env` sets for the program behind it.
+fn list_env_variables(command: &SimpleCommand) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let is_env = command.name() == Some("env");
+    let words = command.args.iter().filter(|_| is_env).filter_map(Word::value);
+    let pairs = words.filter_map(|word| word.split_once('='));
+    pairs.map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec())).collect()
+}
+
 impl Gate {
     /// Checks a request where no gate can judge each start. Deny rules are not checked here.
     ///
@@ -69,7 +87,12 @@ impl Gate {
             if !is_builtin && !self.lists(command, request.cwd) {
                 return Err(refuse(command, StartRefusalReason::NotListed));
             }
-            if let Some(name) = find_changed_variable(command, request.variables) {
+            if let Some(option) = find_env_option(command) {
+                return Err(PlainWordsError::new(format!("`env {option}`")));
+            }
+            let set = list_env_variables(command);
+            let variables = request.variables.iter().chain(&set).cloned().collect::<Vec<_>>();
+            if let Some(name) = find_changed_variable(command, &variables) {
                 return Err(refuse(command, StartRefusalReason::Variable { name }));
             }
         }

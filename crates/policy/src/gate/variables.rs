@@ -8,6 +8,9 @@ use crate::rules::matches_wildcard;
 static ROWS: LazyLock<Vec<VariableRow>> =
     LazyLock::new(|| read_rows(include_str!("../../tables/gate_variables.txt")));
 
+/// The most characters of a name that a refusal quotes.
+const MOST_NAME_CHARS: usize = 80;
+
 /// The programs for which a variable counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reach {
@@ -86,18 +89,16 @@ pub(super) fn find_variable<'v>(
         let name = String::from_utf8_lossy(name);
         let value = String::from_utf8_lossy(value);
         let counts = ROWS.iter().any(|row| row.counts(&name, &value, check));
-        counts.then(|| name.into_owned())
+        counts.then(|| name.chars().take(MOST_NAME_CHARS).collect())
     })
 }
 
 /// Returns the beginning of the names of variables that a program sets for what it starts. Those of git name
 /// only programs, which are judged themselves.
 pub(super) fn own_variables(starter: &RunningProgram) -> Option<&'static [u8]> {
-    match (starter.name.as_str(), starter.helpers_of.as_deref()) {
-        (_, Some("git")) => Some(b"GIT_"),
-        // Its library is loaded by the program that it becomes. It would not have started with another one.
-        ("stdbuf", _) => Some(b"LD_PRELOAD"),
-        _ => None,
+    match starter.helpers_of.as_deref() {
+        Some("git") => Some(b"GIT_"),
+        Some(_) | None => None,
     }
 }
 

@@ -22,6 +22,7 @@ use super::start_facts::{
 };
 use super::tracing::{self, TraceStop};
 use super::verification::{ExpectedImage, has_image};
+use crate::processes;
 use crate::sandbox::exec_filter::compile_exec_gate;
 use crate::shim::protocol::Report;
 use crate::spawn_request::{SpawnFailure, SpawnStep};
@@ -389,10 +390,13 @@ impl ExecGate {
                 tracing::detach(process, 0)
             }
             start => {
-                let refusal = start.map(|start| {
-                    let why = StartRefusalReason::Mismatch;
-                    StartRefusal::new(&start.argv, start.starter.as_ref(), why)
-                });
+                // One that was killed meanwhile has no image.
+                let refusal = start
+                    .filter(|_| processes::stat(process).is_some_and(|stat| stat.is_alive()))
+                    .map(|start| {
+                        let why = StartRefusalReason::Mismatch;
+                        StartRefusal::new(&start.argv, start.starter.as_ref(), why)
+                    });
                 self.report_refusal(refusal, reports);
                 kill_process(process, Signal::KILL)
             }

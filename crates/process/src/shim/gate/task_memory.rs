@@ -14,6 +14,8 @@ use crate::syscalls::last_error;
 const BLOCK_BYTES: u64 = 4096;
 /// The most blocks of one call: the kernel takes at most 6 MiB of arguments and variables.
 const MOST_BLOCKS: usize = (8 << 20) / BLOCK_BYTES as usize;
+/// The most bytes of all arguments, or of all variables, with their pointers.
+const MOST_ARRAY_BYTES: usize = 6 << 20;
 /// The longest argument or variable that the kernel takes.
 const MOST_STRING_BYTES: usize = 128 << 10;
 
@@ -60,6 +62,7 @@ impl TaskMemory {
     /// As [`Self::read_string`].
     pub(super) fn read_strings(&mut self, address: u64) -> Result<Vec<Vec<u8>>, Errno> {
         let mut strings = Vec::new();
+        let mut bytes = 0;
         if address == 0 {
             return Ok(strings);
         }
@@ -68,6 +71,11 @@ impl TaskMemory {
             match self.read_pointer(place)? {
                 0 => return Ok(strings),
                 string => strings.push(self.read_string(string)?),
+            }
+            // The same string may be named again and again.
+            bytes += strings.last().map_or(0, Vec::len) + size_of::<u64>();
+            if bytes > MOST_ARRAY_BYTES {
+                return Err(Errno::TOOBIG);
             }
             place = place.checked_add(size_of::<u64>() as u64).ok_or(Errno::FAULT)?;
         }
