@@ -96,6 +96,9 @@ impl GateSettings {
     }
 }
 
+/// The names that were looked up, and the search path.
+type LookupKey = (ProgramLookup, OsString);
+
 /// Gives each job its gate.
 #[derive(Debug)]
 pub struct ExecGate {
@@ -103,7 +106,7 @@ pub struct ExecGate {
     audit: Option<AuditLog>,
     settings: RwLock<Arc<GateSettings>>,
     /// The files that names stand for, looked up along a search path.
-    known: Mutex<HashMap<(ProgramLookup, OsString), Arc<Vec<KnownFile>>>>,
+    known: Mutex<HashMap<LookupKey, Arc<Vec<KnownFile>>>>,
     /// The probes, one for each user that jobs run as.
     support: Mutex<HashMap<Option<u32>, GateSupport>>,
 }
@@ -387,7 +390,12 @@ fn follow_links(path: &Path) -> PathBuf {
 fn find_rule(refusal: &StartRefusal) -> &str {
     match &refusal.why {
         StartRefusalReason::Denied(rule) => &rule.location,
-        why => why.code(),
+        why @ (StartRefusalReason::NotListed
+        | StartRefusalReason::Changed
+        | StartRefusalReason::OtherFile { .. }
+        | StartRefusalReason::Variable { .. }
+        | StartRefusalReason::Mismatch
+        | StartRefusalReason::Unreadable { .. }) => why.code(),
     }
 }
 

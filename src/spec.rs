@@ -85,7 +85,7 @@ pub struct JobSpec {
 /// An `ask` rule that somebody approved for a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApprovedRule {
-    /// The rule as written.
+    /// The text of the rule, as written.
     pub text: String,
     /// Its place in the settings.
     pub location: String,

@@ -102,7 +102,6 @@ fn build_policy(
             ShellDialect::Bash => ShellSyntax::Bash,
             ShellDialect::Posix => ShellSyntax::Posix,
         },
-        ..Policy::default()
     })
 }
 

@@ -1,7 +1,7 @@
 //! The owner of a job: the guard that ensures that every job gets an outcome, the ways to create
 //! one, and the journal records of a job.
 
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 
 use super::actor::JobActor;
-use super::handle::{JobHandle, JobPhase, JobStatus, RefusedStarts, SharedJob};
+use super::handle::{JobHandle, JobPhase, JobStatus, SharedJob};
 use super::messages::Address;
 use super::start::{JobVariables, SharedJobSettings};
 use super::state::TreeRemains;
@@ -22,9 +22,8 @@ use crate::journal::{
 };
 use crate::outcome::{JobEnding, JobFault, Outcome, StopBy};
 use crate::output::{self, ClosedLog, KeepOutput, LogBounds, LogName, LogReader, LogWriter};
-use crate::policy::gate::StartRefusal;
 use crate::process::{
-    Cwd, EnvVariable, FileReservation, GateEvent, OpenedDir, Process, ProcessTree, StartCounts,
+    Cwd, EnvVariable, FileReservation, OpenedDir, Process, ProcessTree, StartCounts,
 };
 use crate::spec::{JobKey, JobSpec, LargeOutput, Stdin};
 use crate::telemetry::spans::{SpanKind, TraceSpan};
@@ -363,42 +362,6 @@ impl JobGuard {
             status.started = Some(Instant::now());
             status.times.started_ms = Some(now_ms());
         });
-    }
-
-    /// Takes an event of the job's exec gate.
-    pub(super) fn take_gate_event(&mut self, event: GateEvent) {
-        match event {
-            GateEvent::Refused(refusal) => self.note_refused_start(refusal),
-            GateEvent::Counted(counts) => self.note_start_counts(counts),
-            // Nobody is asked after the start of a job, and no such rule is given to its gate.
-            GateEvent::Asked(question) => {
-                if let Some(tree) = self.tree() {
-                    // A shim that is gone asks no more.
-                    tree.answer_start(question.id, false).ok();
-                }
-            }
-            GateEvent::AskOver { .. } => {}
-        }
-    }
-
-    /// Notes a program that the gate of the job kept from starting.
-    fn note_refused_start(&self, refusal: StartRefusal) {
-        if self.refused_starts().add(refusal.clone()) {
-            self.settings.gate.report_refusal(self.shared.id, &self.shared.spec, &refusal);
-        }
-    }
-
-    /// Notes how many starts of programs the gate has judged so far.
-    fn note_start_counts(&mut self, counts: StartCounts) {
-        let before = self.starts.replace(counts).unwrap_or(counts);
-        events::starts_judged(
-            counts.judged.saturating_sub(before.judged),
-            counts.refused.saturating_sub(before.refused),
-        );
-    }
-
-    fn refused_starts(&self) -> MutexGuard<'_, RefusedStarts> {
-        self.shared.refused_starts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn mark_stopping(&mut self) {

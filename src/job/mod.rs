@@ -8,6 +8,7 @@
 //! handed over from the supervisor to the job's actor.
 
 mod actor;
+mod gate_events;
 mod handle;
 mod job_guard;
 mod messages;

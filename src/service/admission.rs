@@ -257,7 +257,7 @@ impl AdmissionControl {
                 Some(EarlyRefusal::Program(refusal)) => {
                     Err(AdmissionError::ByPolicy(PolicyRefusal::not_allowed(&refusal)))
                 }
-                Some(EarlyRefusal::Variable(why)) => Err(AdmissionError::ByVariable(why)),
+                Some(EarlyRefusal::Variable(why)) => Err(AdmissionError::ByVariable(Box::new(why))),
             },
             GateLevel::Text { why } => {
                 let variables = variables_of(spec);
@@ -269,7 +269,7 @@ impl AdmissionControl {
                     {
                         AdmissionError::ByPolicy(PolicyRefusal::not_allowed(&refusal))
                     }
-                    error => AdmissionError::NotPlain { error, why },
+                    error => AdmissionError::NotPlain { error: Box::new(error), why },
                 })
             }
             GateLevel::Unavailable { why } => Err(AdmissionError::NoGate { why }),

@@ -71,10 +71,10 @@ pub enum AdmissionError {
     Unreadable(StartError),
     /// A variable of the call can run code in every program.
     #[error("{0}")]
-    ByVariable(StartRefusalReason),
+    ByVariable(Box<StartRefusalReason>),
     /// There is no exec gate, and the text is not made of plain words.
     #[error("{error} ({why})")]
-    NotPlain { error: PlainWordsError, why: String },
+    NotPlain { error: Box<PlainWordsError>, why: String },
     /// The settings require the exec gate, which the host cannot have.
     #[error(
         "policy.enforce is \"require\", and this host cannot judge programs as they start: {why}"

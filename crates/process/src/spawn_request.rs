@@ -14,7 +14,8 @@ use crate::env_variable::EnvVariable;
 use crate::job_user::JobUser;
 use crate::sandbox::mounts::Mount;
 use crate::sandbox::restrictions::FileRules;
-use crate::sandbox::seccomp::{self, NetworkSockets, SeccompFilter, SeccompRules, SocketRules};
+use crate::sandbox::seccomp::{self, NetworkSockets, SeccompRules, SocketRules};
+use crate::sandbox::seccomp_filter::SeccompFilter;
 use crate::wire::path_list_bytes;
 
 /// One step of a new process. If it fails, there is no job.

@@ -121,7 +121,6 @@ impl ConfinedServer {
             keep_as: None,
             gate: None,
             deadline: None,
-            gate: None,
         }
     }
 

@@ -230,7 +230,7 @@ mod tests {
 
     /// A line of the corpora of this project.
     #[derive(serde::Deserialize)]
-    struct Case {
+    struct PlainCase {
         id: String,
         command: String,
         allow: Vec<String>,
@@ -245,7 +245,7 @@ mod tests {
             include_str!("../../../../tests/policy_cases.jsonl"),
         ];
         let cases = corpora.iter().flat_map(|corpus| corpus.lines());
-        for case in cases.map(|line| serde_json::from_str::<Case>(line).unwrap()) {
+        for case in cases.map(|line| serde_json::from_str::<PlainCase>(line).unwrap()) {
             let allow: Vec<&str> = case.allow.iter().map(String::as_str).collect();
             let is_for_allow_lists = !allow.is_empty() && case.deny.is_empty();
             // Files that a line writes are the sandbox's business.

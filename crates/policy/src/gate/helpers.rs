@@ -25,7 +25,7 @@ struct HelperRow {
 /// A directory with helpers of a program.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct HelperDirectory {
-    /// The program.
+    /// The program that has the helpers.
     pub program: String,
     /// The first part of the names of the files in it: `git-core` for `git-core/git-remote-https`.
     pub name: String,

@@ -18,7 +18,7 @@ const INTERPRETERS: [&str; 16] = [
 /// is found becomes one `KnownFile` with all its names.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct ProgramLookup {
-    /// Names to look up.
+    /// The names to look up, without wildcards.
     pub names: BTreeSet<String>,
     /// Names with wildcards: all programs that match are looked up.
     pub patterns: BTreeSet<String>,

@@ -67,7 +67,7 @@ enum Separator {
     End,
     /// `|`, `&&` or `||`: a command must follow.
     Joint,
-    /// The end of the text.
+    /// No more commands follow in the text.
     Text,
 }
 

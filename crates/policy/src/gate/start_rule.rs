@@ -9,7 +9,7 @@ use crate::matching::{match_args_by_meaning, match_leading_args, normalize_path}
 use crate::rules::{ListKind, PolicyRule, RuleError, RuleMatch, RuleReference, matches_wildcard};
 use crate::wrappers::git_operands;
 
-/// A rule of a gate.
+/// One rule, compiled for the judgement of starts.
 #[derive(Debug, Clone)]
 pub(super) struct StartRule {
     rule: PolicyRule,

@@ -67,7 +67,7 @@ pub struct StartRefusal {
     pub command: String,
     /// The name of the program that wanted to start it.
     pub started_by: Option<String>,
-    /// The reason.
+    /// The reason for which it may not start.
     pub why: StartRefusalReason,
 }
 
@@ -76,7 +76,7 @@ pub struct StartRefusal {
 pub enum StartRefusalReason {
     /// An allow list is set and no rule on it matches.
     NotListed,
-    /// A deny rule matches.
+    /// The program matches this deny rule.
     Denied(RuleReference),
     /// The listed file has changed since the rules were read.
     Changed,

@@ -5,7 +5,8 @@ use std::mem::offset_of;
 
 use libc::{BPF_JEQ, BPF_JGE, c_long};
 
-use super::seccomp::{PROCESSOR, SeccompFilter, X32_CALLS, jump, load, return_action};
+use super::seccomp::{PROCESSOR, X32_CALLS, jump, load, return_action};
+use super::seccomp_filter::SeccompFilter;
 
 /// Compiles the filter of the exec gate: calls that start a program wait for an answer of the listener.
 /// A process that uses the calls of another processor is killed: their numbers mean other calls.

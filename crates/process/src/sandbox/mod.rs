@@ -8,6 +8,7 @@ pub(crate) mod protected_files;
 pub(crate) mod restrictions;
 pub(crate) mod scratch;
 pub(crate) mod seccomp;
+pub(crate) mod seccomp_filter;
 pub(crate) mod workspace;
 
 pub use workspace::WorkspaceError;

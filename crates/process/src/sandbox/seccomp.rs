@@ -10,9 +10,10 @@ use std::{io, thread};
 use libc::{
     BPF_ABS, BPF_JA, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET, BPF_W, c_long,
 };
-use seccompiler::{BpfProgram, Error, apply_filter, sock_filter};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use seccompiler::{Error, apply_filter, sock_filter};
+use serde::{Deserialize, Serialize};
 
+use super::seccomp_filter::SeccompFilter;
 use crate::confinement::{Backend, Confinement, NetworkAccess, SandboxProfile};
 use crate::load::ProbeError;
 
@@ -185,38 +186,6 @@ fn to_u32(count: usize) -> u32 {
 
 // Installation of a filter.
 
-/// A compiled filter, usable for any number of processes. The default one refuses nothing.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct SeccompFilter {
-    program: BpfProgram,
-}
-
-impl SeccompFilter {
-    pub(super) const fn new(program: Vec<sock_filter>) -> Self {
-        Self { program }
-    }
-
-    /// Returns the program, in the kernel's layout.
-    pub(crate) fn steps(&self) -> &[sock_filter] {
-        &self.program
-    }
-}
-
-impl Serialize for SeccompFilter {
-    fn serialize<S: Serializer>(&self, output: S) -> Result<S::Ok, S::Error> {
-        let parts = |step: &sock_filter| (step.code, step.jt, step.jf, step.k);
-        output.collect_seq(self.program.iter().map(parts))
-    }
-}
-
-impl<'de> Deserialize<'de> for SeccompFilter {
-    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        let steps = Vec::<(u16, u8, u8, u32)>::deserialize(input)?;
-        let step = |(code, jt, jf, k)| sock_filter { code, jt, jf, k };
-        Ok(Self { program: steps.into_iter().map(step).collect() })
-    }
-}
-
 /// Compiles a filter that refuses signals to these processes, and to those groups that are given as
 /// negative numbers, and nothing else.
 ///
@@ -224,7 +193,7 @@ impl<'de> Deserialize<'de> for SeccompFilter {
 /// As [`compile`].
 pub(crate) fn compile_signal_guard(protected: &[i32]) -> io::Result<SeccompFilter> {
     let program = assemble(refuse_signals_to(protected)).ok_or(io::ErrorKind::Unsupported)?;
-    Ok(SeccompFilter { program })
+    Ok(SeccompFilter::new(program))
 }
 
 /// Compiles the rules.
@@ -238,7 +207,7 @@ pub(crate) fn compile(rules: &SeccompRules) -> io::Result<SeccompFilter> {
         return Ok(SeccompFilter::default());
     }
     let program = assemble(refused).ok_or(io::ErrorKind::Unsupported)?;
-    Ok(SeccompFilter { program })
+    Ok(SeccompFilter::new(program))
 }
 
 /// Installs the filter on this thread and everything that it starts, which then cannot gain
@@ -247,10 +216,10 @@ pub(crate) fn compile(rules: &SeccompRules) -> io::Result<SeccompFilter> {
 /// # Errors
 /// If the kernel refuses.
 pub(crate) fn install(filters: &SeccompFilter) -> io::Result<()> {
-    if filters.program.is_empty() {
+    if filters.program().is_empty() {
         return Ok(());
     }
-    apply_filter(&filters.program).map_err(|error| match error {
+    apply_filter(filters.program()).map_err(|error| match error {
         Error::Prctl(error) | Error::Seccomp(error) => error,
         Error::Backend(_) | Error::EmptyFilter | Error::ThreadSync(_) => {
             io::ErrorKind::InvalidInput.into()

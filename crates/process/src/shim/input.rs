@@ -8,7 +8,9 @@ use rustix::fs::fstat;
 use rustix::io::{Errno, pread, retry_on_intr, write};
 use rustix::termios::{LocalModes, tcgetattr};
 
-use super::protocol::EchoMode;
+use super::leader::GivenFiles;
+use super::plan::ShimPlan;
+use super::protocol::{EchoMode, Role};
 
 /// The size of one read and write.
 const BLOCK_BYTES: usize = 16 << 10;
@@ -175,6 +177,20 @@ fn read_echo_mode(terminal: BorrowedFd<'_>) -> EchoMode {
         Some(modes) if modes.contains(LocalModes::ICANON) => EchoMode::Off,
         Some(_) => EchoMode::Program,
     }
+}
+
+/// Creates the queue of the job's input: for a terminal, through our side of it.
+pub(super) fn new_input(plan: &ShimPlan, given: &GivenFiles, first: Option<OwnedFd>) -> InputQueue {
+    let is_terminal = plan.request.terminal.is_some();
+    let role = if is_terminal { Role::StdoutReader } else { Role::StdinWriter };
+    let writer = given.iter().find(|(known, _)| *known == role);
+    let writer = writer.and_then(|(_, file)| file.try_clone().ok());
+    let mut input = InputQueue::new(writer, is_terminal);
+    first.into_iter().for_each(|file| input.push(file));
+    if plan.ends_input {
+        input.end();
+    }
+    input
 }
 
 #[cfg(test)]

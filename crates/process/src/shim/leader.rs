@@ -19,7 +19,7 @@ use super::protocol::Role;
 use crate::confinement::Backend;
 use crate::launch::REPORT_FD;
 use crate::own_process::limit_open_files;
-use crate::sandbox::seccomp::SeccompFilter;
+use crate::sandbox::seccomp_filter::SeccompFilter;
 use crate::sandbox::{kernel_settings, mounts, restrictions, seccomp};
 use crate::spawn_request::{SpawnFailure, SpawnRequest, SpawnStep};
 use crate::syscalls::{last_error, pointers};

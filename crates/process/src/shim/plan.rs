@@ -14,7 +14,7 @@ use shellyard_policy::gate::GateRules;
 
 use super::namespaces::Isolation;
 use crate::launch::Deadline;
-use crate::sandbox::seccomp::SeccompFilter;
+use crate::sandbox::seccomp_filter::SeccompFilter;
 use crate::spawn_request::SpawnRequest;
 use crate::wire::path_bytes;
 

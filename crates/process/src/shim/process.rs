@@ -18,7 +18,7 @@ use rustix::thread::set_name;
 
 use super::ending::{Action, EndCause, Ending};
 use super::gate::ExecGate;
-use super::input::{InputProgress, InputQueue};
+use super::input::{InputProgress, InputQueue, new_input};
 use super::leader::{self, GivenFiles, duplicate_to, exit_now};
 use super::members::Members;
 use super::namespaces::{Isolation, KeeperIds};
@@ -596,18 +596,4 @@ fn receive_launch(socket: &OwnedFd) -> Option<(ShimPlan, GivenFiles)> {
 fn take(files: &mut GivenFiles, role: Role) -> Option<OwnedFd> {
     let place = files.iter().position(|(known, _)| *known == role)?;
     Some(files.swap_remove(place).1)
-}
-
-/// Creates the queue of the job's input: for a terminal, through our side of it.
-fn new_input(plan: &ShimPlan, given: &GivenFiles, first: Option<OwnedFd>) -> InputQueue {
-    let is_terminal = plan.request.terminal.is_some();
-    let role = if is_terminal { Role::StdoutReader } else { Role::StdinWriter };
-    let writer = given.iter().find(|(known, _)| *known == role);
-    let writer = writer.and_then(|(_, file)| file.try_clone().ok());
-    let mut input = InputQueue::new(writer, is_terminal);
-    first.into_iter().for_each(|file| input.push(file));
-    if plan.ends_input {
-        input.end();
-    }
-    input
 }

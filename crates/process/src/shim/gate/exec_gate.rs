@@ -56,7 +56,7 @@ enum FilterLink {
     Closed,
 }
 
-/// The gate of one job.
+/// The gate that judges the programs of one job.
 #[derive(Debug)]
 pub(in crate::shim) struct ExecGate {
     judge: Gate,

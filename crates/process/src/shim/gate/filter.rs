@@ -8,7 +8,7 @@ use rustix::io::Errno;
 
 use super::listener::send_listener;
 use super::tracing;
-use crate::sandbox::seccomp::SeccompFilter;
+use crate::sandbox::seccomp_filter::SeccompFilter;
 use crate::syscalls::last_error;
 
 /// Everything that a leader needs for the gate.

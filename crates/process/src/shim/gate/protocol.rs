@@ -21,7 +21,7 @@ pub struct StartCounts {
 pub struct StartQuestion {
     /// The number of the question in its job.
     pub id: u64,
-    /// The rules that ask.
+    /// The rules that ask for an answer.
     pub rules: Vec<RuleReference>,
     /// The file that the start names, links followed.
     #[serde(with = "path_bytes")]

@@ -21,7 +21,7 @@ const MOST_QUESTION_BYTES: usize = 1 << 20;
 /// The number of bytes of standard input that a question shows.
 const INPUT_HEAD_BYTES: usize = 4096;
 
-/// A start that waits.
+/// A start that waits for an answer.
 #[derive(Debug)]
 pub(super) struct OpenQuestion {
     pub(super) notification: Notification,

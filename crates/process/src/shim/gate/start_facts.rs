@@ -86,7 +86,7 @@ pub(super) struct FactSource<'a> {
     pub(super) running: &'a RunningPrograms,
     /// The variables that the server gave to the job.
     pub(super) given: &'a HashMap<Vec<u8>, Vec<u8>>,
-    /// The root of the job.
+    /// The root directory that the job began with.
     pub(super) home: Option<RootIdentity>,
 }
 
