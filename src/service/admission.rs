@@ -269,7 +269,9 @@ impl AdmissionControl {
                     {
                         AdmissionError::ByPolicy(PolicyRefusal::not_allowed(&refusal))
                     }
-                    error => AdmissionError::NotPlain { error: Box::new(error), why },
+                    error @ (PlainWordsError::Start(_) | PlainWordsError::Construct { .. }) => {
+                        AdmissionError::NotPlain { error: Box::new(error), why }
+                    }
                 })
             }
             GateLevel::Unavailable { why } => Err(AdmissionError::NoGate { why }),
