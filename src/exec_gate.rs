@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use serde::Deserialize;
 
+use crate::block_in_place;
 use crate::ids::{JobId, TenantId};
 use crate::outcome::StartError;
 use crate::output::redaction::Redactor;
@@ -195,6 +196,15 @@ impl ExecGate {
         if settings.policy.allow.is_none() {
             return Ok(None);
         }
+        block_in_place(|| self.rules_beside_list(&settings, spec, path))
+    }
+
+    fn rules_beside_list(
+        &self,
+        settings: &GateSettings,
+        spec: &JobSpec,
+        path: Option<&OsStr>,
+    ) -> Result<Option<GateRules>, StartError> {
         match self.level(user_of(spec)) {
             GateLevel::Gate => Ok(self.select_approved_rules(spec, path)),
             GateLevel::Unavailable { why } => Err(StartError::Refused { why }),

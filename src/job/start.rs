@@ -13,7 +13,6 @@ use std::time::Duration;
 use super::job_guard::{JobGuard, keep_name};
 use super::messages::PumpGate;
 use super::watchdog::Watchdog;
-use crate::block_in_place;
 use crate::confinement::{SandboxPaths, SandboxProfile};
 use crate::environment::{JobEnvironment, is_for_unconfined_jobs};
 use crate::exec_gate::ExecGate;
@@ -63,7 +62,7 @@ pub(super) fn build_launch(guard: &JobGuard, cwd: Cwd) -> Result<ProcessLaunch, 
     let shell = named.as_ref().unwrap_or(&settings.shell);
     // The names in the rules mean the server's programs, also for a client with other variables.
     let path = settings.environment.search_path();
-    let gate = block_in_place(|| settings.gate.rules_for(spec, path))?.map(Arc::new);
+    let gate = settings.gate.rules_for(spec, path)?.map(Arc::new);
     let command = match (&spec.program, spec.shell) {
         (JobProgram::Shell(text), _) if gate.is_some() => {
             shell::build_gated_invocation(shell, text)

@@ -107,14 +107,23 @@ pub(crate) fn receive<M: DeserializeOwned>(
     socket: BorrowedFd<'_>,
     flags: RecvFlags,
 ) -> Result<Received<M>, Errno> {
-    // Most packets are short, and the pages of a buffer for the longest one would be copied in every
-    // process that was just forked.
-    let mut packet = vec![0; packet_length(socket, flags)?];
     let mut space = [MaybeUninit::uninit(); ANCILLARY_BYTES];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let flags = flags | RecvFlags::CMSG_CLOEXEC;
-    let mut parts = [IoSliceMut::new(&mut packet)];
-    let length = retry_on_intr(|| recvmsg(socket, &mut parts, &mut ancillary, flags))?.bytes;
+    let (packet, length) = loop {
+        // Most packets are short, and the pages of a buffer for the longest one would be copied in every
+        // process that was just forked.
+        let mut packet = vec![0; packet_length(socket, flags)?];
+        let mut parts = [IoSliceMut::new(&mut packet)];
+        let flags = flags | RecvFlags::CMSG_CLOEXEC;
+        match retry_on_intr(|| recvmsg(socket, &mut parts, &mut ancillary, flags)) {
+            // As below: the other side ended after the look at the length.
+            Err(Errno::CONNRESET) => {}
+            received => {
+                let length = received?.bytes;
+                break (packet, length);
+            }
+        }
+    };
     let mut files: Vec<OwnedFd> = Vec::new();
     for beside in ancillary.drain() {
         if let RecvAncillaryMessage::ScmRights(received) = beside {

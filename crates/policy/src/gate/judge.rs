@@ -1,7 +1,7 @@
 //! The judgement of one program start.
 
 use super::called::{CalledProgram, ENV, FileMatch, FileTable, SHELLS};
-use super::helpers::{Helper, find_helper, has_helpers};
+use super::helper_table::{Helper, find_helper, has_helpers};
 use super::rules::{GateRules, ProgramStart, StartedFile, file_name};
 use super::start_rule::StartRule;
 use super::variables::{VariableCheck, find_variable, own_variables};

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::called::{ENV, SHELLS, multi_call_names};
-use super::helpers::{HelperDirectory, helper_directories, helper_names, parents};
+use super::helper_table::{HelperDirectory, helper_directories, helper_names, parents};
 use super::rules::{GateRule, GateRules};
 use crate::command::base_name;
 use crate::rules::{PolicyRule, matches_wildcard};

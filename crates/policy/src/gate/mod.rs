@@ -11,7 +11,7 @@
 mod called;
 mod early;
 mod fallback;
-mod helpers;
+mod helper_table;
 mod judge;
 mod lookup;
 mod plain_words;
@@ -24,7 +24,7 @@ mod variables;
 mod verdict;
 
 pub use fallback::PlainRequest;
-pub use helpers::HelperDirectory;
+pub use helper_table::HelperDirectory;
 pub use judge::Gate;
 pub use lookup::{ProgramLookup, find_env_interpreter};
 pub use plain_words::PlainWordsError;
