@@ -160,25 +160,32 @@ impl ExecGate {
         }
     }
 
-    /// Returns the level for jobs of this user. Probes the host the first time; blocks meanwhile.
+    /// Returns the level for jobs of this user. Probes the host the first time.
     #[must_use]
     pub fn level(&self, user: Option<&JobUser>) -> GateLevel {
         let enforcement = self.settings().enforcement;
         if enforcement == Enforcement::Off {
             return GateLevel::Text { why: "policy.enforce is off".to_owned() };
         }
-        let support = self.support(user);
-        match (support.check().map_err(str::to_owned), enforcement) {
+        match (self.check_support(user), enforcement) {
             (Ok(()), _) => GateLevel::Gate,
             (Err(why), Enforcement::Require) => GateLevel::Unavailable { why },
             (Err(why), Enforcement::Auto | Enforcement::Off) => GateLevel::Text { why },
         }
     }
 
-    fn support(&self, user: Option<&JobUser>) -> GateSupport {
+    fn check_support(&self, user: Option<&JobUser>) -> Result<(), String> {
         let mut probes = lock(&self.support);
-        let probe = probes.entry(user.map(|user| user.uid));
-        probe.or_insert_with(|| GateSupport::new(self.host.keeper().clone(), user.cloned())).clone()
+        let known = probes.get(&user.map(|user| user.uid)).cloned();
+        let support = known.clone().unwrap_or_else(|| {
+            let new = GateSupport::new(self.host.keeper().clone(), user.cloned());
+            probes.insert(user.map(|user| user.uid), new.clone());
+            new
+        });
+        drop(probes);
+        // The first check starts processes.
+        let check = || support.check().map_err(str::to_owned);
+        if known.is_some() { check() } else { block_in_place(check) }
     }
 
     /// Returns the rules for a job that starts now, with this search path; `None` if it needs no gate. The
@@ -196,15 +203,6 @@ impl ExecGate {
         if settings.policy.allow.is_none() {
             return Ok(None);
         }
-        block_in_place(|| self.rules_beside_list(&settings, spec, path))
-    }
-
-    fn rules_beside_list(
-        &self,
-        settings: &GateSettings,
-        spec: &JobSpec,
-        path: Option<&OsStr>,
-    ) -> Result<Option<GateRules>, StartError> {
         match self.level(user_of(spec)) {
             GateLevel::Gate => Ok(self.select_approved_rules(spec, path)),
             GateLevel::Unavailable { why } => Err(StartError::Refused { why }),
@@ -331,9 +329,13 @@ impl ExecGate {
     fn known_files(&self, lookup: ProgramLookup, path: Option<&OsStr>) -> Arc<Vec<KnownFile>> {
         let path = path.unwrap_or(OsStr::new(DEFAULT_PATH));
         let mut known = lock(&self.known);
-        let files = known.entry((lookup, path.to_owned()));
-        let key = files.key().clone();
-        Arc::clone(files.or_insert_with(|| Arc::new(find_files(&key.0, &key.1))))
+        let key = (lookup, path.to_owned());
+        if let Some(files) = known.get(&key) {
+            return Arc::clone(files);
+        }
+        let files = Arc::new(block_in_place(|| find_files(&key.0, &key.1)));
+        known.insert(key, Arc::clone(&files));
+        files
     }
 
     fn settings(&self) -> Arc<GateSettings> {

@@ -8,7 +8,6 @@ use super::admission_error::AdmissionError;
 use super::approval::{Approval, ApprovalSubject, Approvals};
 use super::confinement::{ConfinementRules, find_redirected_dir};
 use super::submission::CallerContext;
-use crate::block_in_place;
 use crate::confinement::{Confinement, GrantedConfinement, NetworkAccess, SandboxProfile};
 use crate::exec_gate::{EarlyRefusal, ExecGate, GateLevel, GateSettings, variables_of};
 use crate::ids::{JobId, TenantId};
@@ -250,8 +249,7 @@ impl AdmissionControl {
         let shell = request.shell.unwrap_or(rules.policy.shell);
         let path = self.environment.search_path();
         let user = spec.area.as_ref().and_then(|area| area.user.as_ref());
-        // The first job waits until the host is probed and the listed programs are looked up.
-        block_in_place(|| match self.gate.level(user) {
+        match self.gate.level(user) {
             GateLevel::Gate => match self.gate.find_early_refusal(spec, shell, path) {
                 None => Ok(()),
                 Some(EarlyRefusal::Program(refusal)) => {
@@ -275,7 +273,7 @@ impl AdmissionControl {
                 })
             }
             GateLevel::Unavailable { why } => Err(AdmissionError::NoGate { why }),
-        })
+        }
     }
 
     /// Describes the approval of this subject for the audit log, if there is one.
