@@ -85,7 +85,7 @@ pub fn build_judged_invocation(shell: &ShellChoice, text: &str) -> CommandLine {
 /// [`build_judged_invocation`], and bash cannot load builtins from files, which would be code that no
 /// program start shows.
 ///
-/// What precedes the text is on its first line, so that line numbers stay.
+/// The words before the text are on its first line, so that line numbers stay.
 #[must_use]
 pub fn build_gated_invocation(shell: &ShellChoice, text: &str) -> CommandLine {
     let mut invocation = build_judged_invocation(shell, text);
