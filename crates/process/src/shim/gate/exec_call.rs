@@ -32,7 +32,7 @@ impl ExecCall {
     /// Reads a call from the memory of its task. It counts only if the task still waits afterwards.
     ///
     /// # Errors
-    /// Those that the call would return, and `PERM` if the memory cannot be read.
+    /// The errors that the call would return, and `PERM` if the memory cannot be read.
     pub(super) fn read(notification: &Notification) -> Result<Self, Errno> {
         let mut memory = TaskMemory::new(notification.task);
         let given = &notification.arguments;
@@ -62,7 +62,7 @@ impl NamedFile {
     /// the interpreter of a script.
     ///
     /// # Errors
-    /// Those that the call would return.
+    /// The errors that the call would return.
     pub(super) fn open(&self, view: &TaskView) -> Result<(OwnedFd, Vec<u8>), Errno> {
         let follows_last = !self.flags.contains(AtFlags::SYMLINK_NOFOLLOW);
         let number = match self.start {

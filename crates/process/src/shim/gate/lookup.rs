@@ -42,7 +42,7 @@ impl TaskView {
     /// `follows_last` says otherwise.
     ///
     /// # Errors
-    /// Those that the task would get.
+    /// The errors that the task would get.
     pub(super) fn open(&self, path: &[u8], follows_last: bool) -> Result<OwnedFd, Errno> {
         if path.is_empty() {
             return Err(Errno::NOENT);

@@ -35,7 +35,7 @@ impl LoadedProgram {
     /// Finds the program for a file that was opened, which the kernel shows to an interpreter as `shown`.
     ///
     /// # Errors
-    /// Those that the call would return.
+    /// The errors that the call would return.
     pub(super) fn find(
         view: &TaskView,
         file: &OwnedFd,
